@@ -1,9 +1,13 @@
 """What the pages quote of commands: blocks of `$ command` with lines of its output below."""
 
+import contextlib
+import io
 import os
 import re
+import runpy
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +79,8 @@ def run_command(command: str, folder: Path) -> str:
     """What a command prints, on both outputs, when it is typed in this folder; examples/ is there."""
     if not (folder / "bin").exists():
         _furnish(folder)
+    if command.startswith("python examples/opacus_"):
+        return _run_here(command.split()[1:], folder)
     known = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
@@ -91,6 +97,29 @@ def run_command(command: str, folder: Path) -> str:
     )
     assert done.returncode in RAN, f"{command}\nends with {done.returncode}\n{done.stdout}"
     return done.stdout
+
+
+def _run_here(words: list[str], folder: Path) -> str:
+    """What an example prints in this process, which has loaded torch and Opacus: that takes 5 s each time."""
+    import torch
+
+    said, code, before = io.StringIO(), None, (sys.argv, list(sys.path))
+    with contextlib.ExitStack() as stack:
+        for each in (contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)):
+            stack.enter_context(each)
+        stack.enter_context(contextlib.chdir(folder))
+        stack.enter_context(torch.random.fork_rng())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        sys.argv, sys.path[:0] = words, [str(ROOT / "examples")]
+        try:
+            runpy.run_path(words[0], run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+        finally:
+            sys.argv, sys.path[:] = before
+    assert code in (None, *RAN), f"{words}\nends with {code}\n{said.getvalue()}"
+    return said.getvalue()
 
 
 def _furnish(folder: Path) -> None:

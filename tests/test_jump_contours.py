@@ -222,7 +222,7 @@ def test_what_is_cut_off_from_the_integral_of_jumps_is_charged(share: float) -> 
     schedule = schedule_of(0.732, 2.64e-6, 4_670_000, tr.REMOVE)
     _, jumps = JumpContourEngine(schedule)._tell_apart(0.03, -60.0)
     close = jumps.near(0.075, -50.0, 10**8)
-    spot = Placement(close.tilt, close.tilt_beyond, 2 * math.pi / float(close.kernel.heights[1]))
+    spot = Placement(close.scale.tilt, close.scale.tilt_beyond, close.scale.period)
     count = round(share * len(close.kernel.heights))
     loose = jumps._line(spot, float(close.kernel.heights[1]), count, 10**8)
     exact, found = close.bounds(0.075), loose.bounds(0.075)

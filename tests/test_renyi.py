@@ -1,6 +1,7 @@
 """The Rényi accountant: exact moments, never below the certified curve, never worse than its peers."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise, product
 
@@ -123,13 +124,18 @@ def test_substitution_and_poisson_are_bounded_too() -> None:
 def exact_moment(pair: ShiftPair, c: float, centre: float = 0.0) -> mpf:
     """ln M(c) of a pair of normals by integrating psi to 30 digits."""
 
-    def ratio(law: Mixture, u: mpf) -> mpf:
-        shift = mpf(law.shift)
-        return 1 - mpf(law.rate) + mpf(law.rate) * mp.exp(shift * u - shift**2 / 2)
+    power = mpf(c)
+
+    def ratio_of(law: Mixture) -> Callable[[mpf], mpf]:
+        rate, shift = mpf(law.rate), mpf(law.shift)
+        rest, drift = 1 - rate, shift**2 / 2
+        return lambda u: rest + rate * mp.exp(shift * u - drift) if rate and shift else mpf(1)
+
+    observed, alternative = ratio_of(pair.observed), ratio_of(pair.alternative)
 
     def gain(u: mpf) -> mpf:
-        p, q = ratio(pair.observed, u), ratio(pair.alternative, u)
-        return mp.npdf(u) * (p ** (1 + mpf(c)) * q ** (-mpf(c)) - (1 + mpf(c)) * p + mpf(c) * q)
+        p, q = observed(u), alternative(u)
+        return mp.npdf(u) * (p * (p / q) ** power - (1 + power) * p + power * q)
 
     last = float((1 + c) * pair.observed.shift) + 14
     cuts = [

@@ -7,16 +7,13 @@ Runs with a step beyond its cap are counted as if their loss were infinite from 
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from tightrope.engines.contour.engine import ContourEngine, ContourLine
 from tightrope.engines.face import NO_HINT, EngineDeclines, Hint
-from tightrope.engines.one_step.enclosures import log_sum_above
+from tightrope.engines.one_step.enclosures import log_union_above
 from tightrope.engines.saddle import log_delta_estimate, tilt_for_epsilon
 from tightrope.engines.transforms.capped import capped_transform, find_cap, has_rare_losses
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.transform import Transform
-from tightrope.numerics.floats import UNIT_ROUNDOFF
 from tightrope.pairs.schedule import Schedule
 
 MOST_GUESSES, MOST_ATTEMPTS = 5, 4
@@ -83,10 +80,8 @@ class CappedContourEngine:
                 continue
             transform = capped_transform(pair, find_cap(pair, log_mass - math.log(rare)))
             parts.append((transform, times))
-            # a union bound; the logarithm and the sum are rounded
-            log_any = transform.log_mass_beyond + math.log(times)
-            beyond.append(log_any + 4 * UNIT_ROUNDOFF * (abs(log_any) + math.log(times) + 1))
-        log_beyond = log_sum_above(np.array(beyond))
+            beyond.append((transform.log_mass_beyond, times))
+        log_beyond = log_union_above(beyond)
         if log_beyond > -1:
             raise EngineDeclines("nothing can be left out")
         engine = ContourEngine(self.schedule, self.most_evaluations, capped=parts, log_beyond=log_beyond)

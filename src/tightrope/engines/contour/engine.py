@@ -13,21 +13,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tightrope.engines.contour.line_sum import LineScale, Real, check_sum, log_or_nothing, turning_abs_error
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
 from tightrope.engines.neighbours import MANY_KINDS, dominate, represent
-from tightrope.engines.saddle import (
-    GeometricTail,
-    Placement,
-    log_chernoff_factor,
-    log_delta_estimate,
-    place_contour,
-    tilt_for_epsilon,
-)
+from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
 from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf, short
 from tightrope.engines.transforms.transform import (
@@ -50,7 +43,6 @@ from tightrope.pairs.schedule import Schedule
 LEAST_NODES = 20  # of a transform, to tell early that a line takes too many evaluations
 AT_ONCE = 1 << 18  # terms of rows that are added together: two megabytes
 BLOCK = 128  # terms that are added in floats, in any order; sums of blocks are added exactly
-Real = TypeVar("Real", float, Floats)
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
 
 
@@ -147,7 +139,14 @@ class ContourEngine:
             columns += times * line.columns
         # of each ln|m| and arg m, their products with k, and their sum
         roundings = UNIT_ROUNDOFF * (LOG_ROUNDINGS + self.roundings)
-        log_moment = math.fsum(log_moments)
+        scale = LineScale(
+            tilt=c,
+            log_moment=math.fsum(log_moments),
+            log_moment_abs_error=log_moment_error + roundings * math.fsum(map(abs, log_moments)),
+            period=2 * math.pi / float(t[1]),
+            tilt_beyond=spot.tilt_beyond,
+            log_moment_beyond=self.log_moment_above(spot.tilt_beyond),
+        )
 
         def recount(schedule: Schedule) -> ContourLine:
             if self.capped:
@@ -155,16 +154,12 @@ class ContourEngine:
             return ContourEngine(schedule, self.most_evaluations).line_at(spot, reach, tolerance)
 
         return ContourLine(
-            tilt=c,
+            scale=scale,
             kernel=kernel,
-            log_moment=log_moment,
-            log_moment_abs_error=log_moment_error + roundings * math.fsum(map(abs, log_moments)),
             columns=columns,
             phase_roundings=roundings,
             # relative to e^log_moment, not to the moment itself
             log_cut=log_cut * (1 - LOG_ROOM) - math.log(math.pi * float(t[-1])) + missed + LOG_ROOM,
-            tilt_beyond=spot.tilt_beyond,
-            log_moment_beyond=self.log_moment_above(spot.tilt_beyond),
             log_infinite=self.log_infinite,
             log_beyond=self.log_beyond,
             recount=recount,
@@ -240,15 +235,11 @@ def on_grid(x: float, ratio: float) -> float:
 class ContourLine:
     """The integrand on one contour: certified bounds at any epsilon, tight near the one it was placed for."""
 
-    tilt: float
+    scale: LineScale
     kernel: LineKernel
-    log_moment: float
-    log_moment_abs_error: float
     columns: Floats  # of all steps together, as in a `StepLine`
     phase_roundings: float  # times the column of sizes: the errors of ln of the integrand and of its angle
     log_cut: float
-    tilt_beyond: float
-    log_moment_beyond: float
     log_infinite: tuple[float, float]
     log_beyond: float  # of runs that were left out, which `log_infinite` counts from above
     recount: Callable[[Schedule], "ContourLine"]
@@ -288,17 +279,11 @@ class ContourLine:
         terms = size * np.cos(angle - self.kernel.heights * epsilon)
         value = math.fsum(np.add.reduceat(terms, self.kernel.blocks).tolist())
         turned, charge = self._charge(epsilon)
-        aliasing = self._aliasing(epsilon)
+        aliasing = self.scale.aliasing(epsilon)
         upper, lower = value + charge, value - charge - aliasing
-        if not 0 < upper < math.inf:
-            raise ArithmeticError(f"the sum over the contour is {value} within {charge}")
-        log_scale, log_sum = self.log_moment - self.tilt * epsilon, math.log(upper)
-        log_error = self._log_error(epsilon, abs(log_sum))
-        log_upper = log_scale + log_sum + log_error
-        log_lower = -math.inf
-        if lower > 0:
-            log_sum = math.log(lower)
-            log_lower = log_scale + log_sum - log_error - 10 * UNIT_ROUNDOFF * abs(log_sum)
+        check_sum(value, upper, charge)
+        logs = log_or_nothing(lower), math.log(upper)
+        log_lower, log_upper, log_error = self.scale.log_bounds(epsilon, *logs)
         infinite_below, infinite_above = self.log_infinite
         if infinite_above > -math.inf:
             log_upper = _add(log_upper, infinite_above, 1)
@@ -325,17 +310,13 @@ class ContourLine:
         pieces = range(0, len(epsilons), at_once)
         value = np.array([each for i in pieces for each in self._add_up(epsilons[i : i + at_once])])
         _, charge = self._charge(epsilons)
-        below, above = self._log_aliases(epsilons)
-        aliasing = self._aliases[0].times_all(below) + self._aliases[1].times_all(above)
+        aliasing = self.scale.aliasing_of_all(epsilons)
         upper, lower = value + charge, value - charge - aliasing
         if not ((upper > 0) & (upper < math.inf)).all():
             raise ArithmeticError("sums over the contour that are no bounds")
-        log_scale = self.log_moment - self.tilt * epsilons
         log_most = np.array(list(map(math.log, upper.tolist())))
-        log_least = np.array([math.log(x) if x > 0 else -math.inf for x in lower.tolist()])
-        log_error = self._log_error(epsilons, np.abs(log_most))
-        log_lower = log_scale + log_least - log_error - 10 * UNIT_ROUNDOFF * np.abs(log_least)
-        return log_lower, log_scale + log_most + log_error
+        log_least = np.array(list(map(log_or_nothing, lower.tolist())))
+        return self.scale.log_bounds(epsilons, log_least, log_most)[:2]
 
     def _add_up(self, epsilons: Floats) -> list[float]:
         """The sums over the contour, row by row."""
@@ -344,40 +325,13 @@ class ContourLine:
         return list(map(math.fsum, np.add.reduceat(terms, self.kernel.blocks, axis=1).tolist()))
 
     def _charge(self, epsilon: Real) -> tuple[Real, Real]:
-        """What turning the angles costs, where t epsilon and their difference are rounded; and all."""
-        turned = 2 * UNIT_ROUNDOFF * abs(epsilon) * self._sums[2] * (1 + ROOM)
+        """What turning the angles costs; and all."""
+        turned = turning_abs_error(epsilon, self._sums[2])
         return turned, (self._fixed_total + turned) * (1 + ROOM)
-
-    def _log_error(self, epsilon: Real, log_sum: Real) -> Real:
-        """Of ln of a bound: two roundings in the moment and the tilt, and the logarithm of the sum."""
-        sizes = abs(self.log_moment) + abs(self.tilt * epsilon)
-        return self.log_moment_abs_error + UNIT_ROUNDOFF * (2 * sizes + 10 * log_sum + 1)
 
     @cached_property
     def _fixed_total(self) -> float:
         return self._sums[3].total
-
-    @cached_property
-    def _aliases(self) -> tuple[GeometricTail, GeometricTail, float, float, float]:
-        """The periods below and above, ln of Chernoff's bound at 0, and the sizes of all that is rounded."""
-        c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.heights[1])
-        log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond
-        sizes = abs(self.log_moment) + abs(self.log_moment_beyond) + 2 * beyond * period + 64
-        below, above = GeometricTail(-c * period), GeometricTail(-(beyond - c) * period)
-        return below, above, log_chernoff, sizes, 2 * beyond
-
-    def _aliasing(self, epsilon: float) -> float:
-        """A bound on what the rule adds from other periods: delta <= 1 below, Chernoff's bound above."""
-        below, above = self._log_aliases(epsilon)
-        return self._aliases[0].times(below) + self._aliases[1].times(above)
-
-    def _log_aliases(self, epsilon: Real) -> tuple[Real, Real]:
-        """ln of what the periods below and above are multiplied by."""
-        _, _, log_chernoff, sizes, twice_beyond = self._aliases
-        log_scale = self.log_moment - self.tilt * epsilon
-        log_error = self.log_moment_abs_error + 16 * UNIT_ROUNDOFF * (sizes + twice_beyond * abs(epsilon))
-        log_factor = log_chernoff - self.tilt_beyond * epsilon
-        return log_error - log_scale, log_factor - log_scale + log_error
 
 
 def _add(log_x: float, log_y: float, side: int) -> float:

@@ -13,12 +13,12 @@ from functools import cached_property
 import numpy as np
 
 from tightrope.engines.contour.engine import PERIODS, REACHES, ContourEngine, LineKernel, kernel_on, on_grid
+from tightrope.engines.contour.line_sum import LineScale, check_sum, log_or_nothing, turning_abs_error
 from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
-from tightrope.engines.one_step.enclosures import log_sum_above
+from tightrope.engines.one_step.enclosures import log_sum_above, log_union_above
 from tightrope.engines.powers import Complexes, JumpPower, Spectrum
 from tightrope.engines.saddle import (
     Cumulants,
-    GeometricTail,
     Placement,
     log_chernoff_factor,
     place_contour,
@@ -71,7 +71,8 @@ class JumpRuns:
     @property
     def log_mass(self) -> float:
         """ln of a bound on the probability of these runs: a union bound, rounded."""
-        return _union([(step.wild.log_mass, step.times) for step in self.steps if step.wild is not None])
+        wild = ((step.wild, step.times) for step in self.steps)
+        return log_union_above((jumps.log_mass, times) for jumps, times in wild if jumps is not None)
 
     def cumulants(self, c: float) -> tuple[float, float, float]:
         """About ln of the moment at c and its first two derivatives: for planning."""
@@ -177,17 +178,22 @@ class JumpRuns:
             logs.append(each.times * line.nodes.log_moment)
             log_error += each.times * line.nodes.log_moment_abs_error
         values, errors = power.result()
-        return JumpLine(
+        scale = LineScale(
             tilt=c,
-            kernel=kernel_on(c, step, count),
-            log_calm=math.fsum(logs),
-            log_calm_abs_error=log_error + 4 * UNIT_ROUNDOFF * math.fsum(map(abs, logs)),
-            values=values,
-            abs_errors=errors,
-            cut_off=math.exp(self.log_cut(c, count * step)),
+            log_moment=math.fsum(logs),
+            log_moment_abs_error=log_error + 4 * UNIT_ROUNDOFF * math.fsum(map(abs, logs)),
+            period=2 * math.pi / step,
             tilt_beyond=spot.tilt_beyond,
             log_moment_beyond=self.log_moment_above(spot.tilt_beyond),
             log_mass=self.log_mass,
+            roundings=4,
+        )
+        return JumpLine(
+            scale=scale,
+            kernel=kernel_on(c, step, count),
+            values=values,
+            abs_errors=errors,
+            cut_off=math.exp(self.log_cut(c, count * step)),
             log_beyond=self.log_beyond,
         )
 
@@ -209,19 +215,14 @@ def _spectrum(line: StepLine, log_ratio: float, log_ratio_abs_error: float) -> S
 class JumpLine:
     """Runs with a jump on one contour: bounds at any epsilon, tight near the one it was placed for.
 
-    `values` are the integrand's factor prod (C + W)^k - prod C^k, over e^log_calm.
+    `values` are the integrand's factor prod (C + W)^k - prod C^k, over the moment prod C^k of the scale.
     """
 
-    tilt: float
+    scale: LineScale
     kernel: LineKernel
-    log_calm: float
-    log_calm_abs_error: float
     values: Complexes
     abs_errors: Floats
     cut_off: float
-    tilt_beyond: float
-    log_moment_beyond: float
-    log_mass: float
     log_beyond: float
 
     @cached_property
@@ -241,23 +242,17 @@ class JumpLine:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln of what runs with a jump make of delta(epsilon), those beyond a cap from above."""
-        c = self.tilt
         terms, size_by_height, charge = self._terms
         angle = self.kernel.heights * epsilon
         value = math.fsum((terms.real * np.cos(angle) + terms.imag * np.sin(angle)).tolist())
-        rounding = charge + 2 * UNIT_ROUNDOFF * abs(epsilon) * size_by_height * (1 + ROOM)
-        aliasing, cut_off = self._aliasing(epsilon), self.cut_off
-        log_scale = self.log_calm - c * epsilon
+        rounding = charge + turning_abs_error(epsilon, size_by_height)
+        aliasing, cut_off = self.scale.aliasing(epsilon), self.cut_off
         upper, lower = value + rounding + cut_off, value - rounding - cut_off - aliasing
-        if not 0 < upper < math.inf:
-            raise ArithmeticError(f"the sum over the contour is {value} within {rounding}")
-        sizes = abs(self.log_calm) + abs(c * epsilon)
-        log_error = self.log_calm_abs_error + UNIT_ROUNDOFF * (2 * sizes + 10 * abs(math.log(upper)) + 4)
-        log_upper = log_sum_above(np.array([log_scale + math.log(upper) + log_error, self.log_beyond]))
-        log_lower = -math.inf
-        if lower > 0:
-            log_lower = log_scale + math.log(lower) - log_error - 10 * UNIT_ROUNDOFF * abs(math.log(lower))
-        scale = math.exp(min(log_scale - log_upper, 700.0))
+        check_sum(value, upper, rounding)
+        logs = log_or_nothing(lower), math.log(upper)
+        log_lower, log_finite, log_error = self.scale.log_bounds(epsilon, *logs)
+        log_upper = log_sum_above(np.array([log_finite, self.log_beyond]))
+        scale = math.exp(min(self.scale.log_at(epsilon) - log_upper, 700.0))
         errors = Errors(
             tails=math.exp(self.log_beyond - log_upper),
             aliasing=aliasing * scale,
@@ -265,17 +260,6 @@ class JumpLine:
             rounding=rounding * scale + 2 * log_error,
         )
         return LogBounds(log_lower, log_upper, errors)
-
-    def _aliasing(self, epsilon: float) -> float:
-        """A bound on what the rule adds from other periods: all jumps below, Chernoff's bound above."""
-        c, beyond, period = self.tilt, self.tilt_beyond, 2 * math.pi / float(self.kernel.heights[1])
-        log_scale = self.log_calm - c * epsilon
-        log_chernoff = log_chernoff_factor(beyond) + self.log_moment_beyond - beyond * epsilon
-        sizes = abs(self.log_calm) + abs(self.log_moment_beyond) + 2 * beyond * (abs(epsilon) + period) + 64
-        log_error = self.log_calm_abs_error + 16 * UNIT_ROUNDOFF * (sizes + abs(self.log_mass))
-        below = GeometricTail(-c * period).times(self.log_mass - log_scale + log_error)
-        above = GeometricTail(-(beyond - c) * period).times(log_chernoff - log_scale + log_error)
-        return below + above
 
 
 @dataclass(frozen=True)
@@ -381,19 +365,10 @@ class JumpContourEngine:
             beyond.append((wild.log_mass_beyond, times))
         calm_parts = [(step.calm, step.times) for step in steps]
         engine = ContourEngine(self.schedule, self.most_evaluations, capped=calm_parts)
-        return engine, JumpRuns(tuple(steps), _union(beyond))
+        return engine, JumpRuns(tuple(steps), log_union_above(beyond))
 
 
 def _find_saddle(cumulants: Cumulants, epsilon: float) -> tuple[float, float]:
     """The best tilt, and ln of Chernoff's bound there, about."""
     tilt = tilt_for_epsilon(cumulants, epsilon)
     return tilt, cumulants(tilt)[0] - tilt * epsilon + log_chernoff_factor(tilt)
-
-
-def _union(parts: list[tuple[float, int]]) -> float:
-    """ln of the sum of k m from above, from bounds on ln m; logarithms and the sum are rounded."""
-    logs = []
-    for log_mass, times in parts:
-        log_any = log_mass + math.log(times)
-        logs.append(log_any + 4 * UNIT_ROUNDOFF * (abs(log_any) + math.log(times) + 1))
-    return log_sum_above(np.array(logs))

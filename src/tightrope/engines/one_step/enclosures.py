@@ -5,7 +5,7 @@ shift of a mixture is right to u relative, and so are its two weights (pairs/mix
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -321,3 +321,12 @@ def log_sum_above(terms: Floats) -> float:
     total = top + log_rest
     units = 12 + pairwise_roundings(len(terms)) + 2 * math.log(len(terms)) + 8 * log_rest + 2 * abs(total)
     return total + UNIT_ROUNDOFF * units
+
+
+def log_union_above(parts: Iterable[tuple[float, int]]) -> float:
+    """An upper bound on ln of the sum of k m, from those on ln m; logarithms and the sum are rounded."""
+    logs = []
+    for log_mass, times in parts:
+        log_any = log_mass + math.log(times)
+        logs.append(log_any + 4 * UNIT_ROUNDOFF * (abs(log_any) + math.log(times) + 1))
+    return log_sum_above(np.array(logs))

@@ -8,8 +8,9 @@ such sums are joined by sharing the records out.
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import pairwise
+from operator import add
 
 import numpy as np
 from flint import arb, ctx, fmpz_poly
@@ -38,6 +39,8 @@ Sums = tuple[Ladder, ...]
 @lru_cache(maxsize=KEPT_PASSES)
 def reach_group(pair: GroupPass) -> FinitePair:
     """The sum of the labels of the batches that are seen, under P and under Q."""
+    if pair.is_reversed:
+        return reach_group(pair.reverse).reverse  # both directions are asked for, and made once
     group = min(pair.group, MOST_FOLLOWED)
     sums = _add_up(_label(pair, group), pair.released)
     unseen = pair.batches - pair.released
@@ -46,8 +49,7 @@ def reach_group(pair: GroupPass) -> FinitePair:
     q = collect(sums[0].atoms())
     places = sorted({*p, *q})
     cells = order_cells([p.get(at, 0) for at in places], [q.get(at, 0) for at in places], whole_p, whole_q)
-    found = as_pair([cell[0] for cell in cells], whole_p, [cell[1] for cell in cells], whole_q)
-    return found.reverse if pair.is_reversed else found
+    return as_pair([cell[0] for cell in cells], whole_p, [cell[1] for cell in cells], whole_q)
 
 
 def _collect_counts(sums: Sums, group: int, unseen: int) -> Mapping[int, int]:
@@ -106,12 +108,12 @@ def _add_up(one: Sums, count: int) -> Sums:
 
 
 def _join(some: Sums, others: Sums) -> Sums:
-    """Records are shared out between both in all ways."""
+    """Records are shared out between both in all ways; j and the rest is the rest and j if both are alike."""
     found = []
     for records in range(len(some)):
-        parts = [(some[j] * others[records - j]).scale(math.comb(records, j)) for j in range(records + 1)]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        found.append(total)
+        parts = []
+        for j in range(records + 1 if some is not others else records // 2 + 1):
+            ways = math.comb(records, j) * (2 if some is others and 2 * j < records else 1)
+            parts.append((some[j] * others[records - j]).scale(ways))
+        found.append(reduce(add, parts))
     return tuple(found)

@@ -34,8 +34,9 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         return bound_exchanged_pass(pair, side)
     if pair.chosen > 1:
         assert side is BELOW  # from above it is split
-        found = reach_several(pair, _ratio_of(pair.step))
-        return found.reverse if pair.is_reversed else found
+        if pair.is_reversed:  # both directions are asked for, and made once
+            return bound_pass(pair.reverse, side, mesh).reverse
+        return reach_several(pair, _ratio_of(pair.step))
     # what blocks lose is far more than a coarser lattice does
     if pair.is_rough or isinstance(pair.step, SharedBatch):
         mesh = Mesh(mesh.fineness / COARSER)

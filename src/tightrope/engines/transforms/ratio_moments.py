@@ -112,9 +112,10 @@ class RatioTable:
         law, n = self.law, self.power
         sums = self._sum_ratios()
         unseen = ball(Fraction(law.batches - law.seen, law.batches))
+        scales = [math.factorial(k) * arb(law.batches) ** k for k in range(n + 1)]
         found = []
         for i, row in enumerate(zip(*sums, strict=True), start=self.first):
-            terms = [phi / (math.factorial(k) * arb(law.batches) ** k) for k, phi in enumerate(row)]
+            terms = [phi / scale for phi, scale in zip(row, scales, strict=True)]
             whole = raise_poly(arb_poly(terms), law.seen, n + 1)
             if law.batches > law.seen:
                 decay = (-(arb(self.step) * i).exp() * unseen).exp()
@@ -136,16 +137,22 @@ class RatioTable:
         places = [step * j / a for j in range(high, low - 1, -1)]
         weights = [(-z * z / 2).exp() * step / (a * (2 * arb.pi()).sqrt()) for z in places]
         ratios = [(a * z - a * a / 2).exp() for z in places]
-        found = []
+        largest = (a * places[0] - a * a / 2).exp() / law.batches
+        decays_beyond = [(-(step * i).exp() * largest).exp() for i in range(self.first, self.last + 1)]
+        all_decays, found = arb_poly(decays), []
         for k in range(n + 1):
-            products = arb_poly(weights) * arb_poly(decays)
+            products = arb_poly(weights) * all_decays
             row = [products[high - low + i] for i in range(self.last - self.first + 1)]
-            found.append(self._charge(row, k, places[0], places[-1]))
+            found.append(self._charge(row, k, (places[-1], places[0]), decays_beyond))
             weights = [weight * ratio for weight, ratio in zip(weights, ratios, strict=True)]
         return found
 
-    def _charge(self, row: list[arb], k: int, most: arb, least: arb) -> list[arb]:
-        """Each with what the rule may miss of it: between its points, and beyond them."""
+    def _charge(self, row: list[arb], k: int, ends: tuple[arb, arb], decays_beyond: list[arb]) -> list[arb]:
+        """Each with what the rule may miss of it: between its points, and beyond both ends of them.
+
+        `decays_beyond` are e^{-s V / T} at the upper end, which no larger V exceeds.
+        """
+        least, most = ends
         a, step = ball(self.law.separation), arb(self.step)
         moment = (a * a * k * (k - 1) / 2).exp()
         theta = arb(self.lattice.shift)
@@ -157,12 +164,12 @@ class RatioTable:
         root = arb(2).sqrt()
         below = moment * ((k * a - least) / root).erfc() / 2
         above = moment * ((most - k * a) / root).erfc() / 2
-        largest = (a * most - a * a / 2).exp() / self.law.batches
+        unit = arb(0, 1)
         found: list[arb] = []
-        for i, value in enumerate(row):
+        for i, (value, decay) in enumerate(zip(row, decays_beyond, strict=True)):
             turned = found[i - lower].upper() if i >= lower else moment
-            missed = rule * turned + below + above * (-(step * (self.first + i)).exp() * largest).exp()
-            found.append(value + arb(0, 1) * missed.upper())
+            missed = rule * turned + below + above * decay
+            found.append(value + unit * missed.upper())
         return found
 
     @cached_property
