@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,44 @@ def test_the_benchmark_of_reach_prints_why_a_bracket_is_wide_in_words(
     monkeypatch.setattr(tr, "epsilon", lambda *_, **__: wide)
     question = reach.Question("Gaussian", 1.0, 0.01, 100, "ADD", "delta", 1e-6)
     assert reach.ask(question).why_wide == "accuracy is the width in delta"
+
+
+class Refuses:
+    """A curve that no engine can tell."""
+
+    log_infinite_mass = (-math.inf, -math.inf)
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        raise tr.NotPreciseEnough("nothing is known")
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        raise tr.NotPreciseEnough("nothing is known")
+
+
+def refuse_in_one_direction(leak: float) -> tr.PrivacyCurve:
+    """ADD_OR_REMOVE of a step whose last output, of probability `leak`, tells that the record was there."""
+    leaks = tr.Finite(observed=[1, 0], alternative=[1 - leak, leak])
+    curve = tr.privacy_curve(tr.Step(leaks, tr.EveryRecord()) * 3, relation=tr.ADD_OR_REMOVE)
+    hidden, told = sorted(curve.branches, key=lambda branch: branch.witnesses[0].curves[0].log_infinite_mass)
+    covers = tuple(replace(cover, curves=(Refuses(),)) for cover in hidden.covers)
+    witnesses = tuple(replace(witness, curves=(Refuses(),)) for witness in hidden.witnesses)
+    return replace(curve, branches=(replace(hidden, covers=covers, witnesses=witnesses), told))
+
+
+def test_a_direction_that_cannot_be_told_does_not_hide_that_the_other_loses_everything() -> None:
+    curve = refuse_in_one_direction(0.01)
+    found = curve.epsilon(1e-3)
+    assert found == tr.Bracket(math.inf, math.inf)
+    assert found.decided_by is not None
+    assert found.decided_by.branch == curve.branches[1].name
+    with pytest.raises(tr.NotPreciseEnough):  # above the infinite mass the first direction may count
+        curve.epsilon(0.1)
+    with pytest.raises(tr.NotPreciseEnough):
+        curve.delta(1.0)
+
+
+def test_where_no_output_is_shared_delta_is_one_whatever_the_other_direction_says() -> None:
+    assert refuse_in_one_direction(1.0).delta(1.0) == tr.Bracket(1, 1)
 
 
 # -- a largest loss that no output reaches -------------------------------------------------------------------
