@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,13 @@ from flint import arb, ctx
 import tightrope as tr
 from tightrope.curve.bracket import Gap
 from tightrope.engines.choose import TABLE
-from tightrope.engines.closed_forms import OneStep, _normal_tail
+from tightrope.engines.closed_forms import OneStep, normal_tail
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import NO_HINT, Engine, EngineRow, Hint, LogBounds
+from tightrope.engines.face import NO_HINT, Engine, EngineDeclines, EngineRow, Hint, LogBounds
 from tightrope.engines.lattice.engine import LatticeEngine
 from tightrope.engines.lattice.jumps import BigJumpEngine
+from tightrope.engines.near_ceiling import NearCeiling
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.theorems.lookup import analyse
@@ -96,7 +98,7 @@ def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) 
 def test_a_normal_tail_is_known_as_closely_as_where_it_starts(x: float) -> None:
     with ctx.workprec(256):
         start = arb(x) * arb(2).sqrt()  # not exact
-        found, density = _normal_tail(start), (-start * start / 2).exp() / (2 * arb.pi()).sqrt()
+        found, density = normal_tail(start), (-start * start / 2).exp() / (2 * arb.pi()).sqrt()
         assert found.rel_accuracy_bits() > 150
         assert density * start / (1 + start * start) < found < density / start  # Mills' ratio
 
@@ -178,14 +180,24 @@ def test_a_refusal_is_not_worked_out_twice() -> None:
     assert len(asked) == 1
 
 
-def test_where_no_accuracy_is_coarse_enough_the_refusal_says_so_and_its_remedies_hold() -> None:
-    run = tr.Step(tr.Gaussian(noise_multiplier=0.1), tr.Poisson(rate=1e-3)) * 10**6
-    with pytest.raises(
-        tr.NotPreciseEnough, match=r"No accuracy is coarse enough here\. Ask for delta at an epsilon, or"
-    ):
-        tr.epsilon(run, delta=1e-6, relation=tr.ADD, by=tr.Certified(accuracy=0.1))
-    assert tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE).relative_width <= 1e-3
-    assert tr.delta(run, epsilon=1000, relation=tr.ADD).relative_width <= 1e-3
+class KnowsNothing:
+    """Bounds that hold for every curve."""
+
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "KnowsNothing":
+        return self
+
+    def bounds(self, epsilon: float) -> LogBounds:
+        return LogBounds(-math.inf, 0.0)
+
+
+def test_where_no_accuracy_is_coarse_enough_the_refusal_says_so() -> None:
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
+    (analysis,) = analyse(step * 1000, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    composed = Composition(schedule, [EngineRow(make=lambda _: KnowsNothing(), applies=lambda _: True)])
+    with pytest.raises(tr.NotPreciseEnough, match=r"No accuracy is coarse enough here\. Ask for delta"):
+        composed.epsilon_bounds(1e-6, 0.1)
 
 
 def test_the_benchmark_of_reach_prints_why_a_bracket_is_wide_in_words(
@@ -197,3 +209,99 @@ def test_the_benchmark_of_reach_prints_why_a_bracket_is_wide_in_words(
     monkeypatch.setattr(tr, "epsilon", lambda *_, **__: wide)
     question = reach.Question("Gaussian", 1.0, 0.01, 100, "ADD", "delta", 1e-6)
     assert reach.ask(question).why_wide == "accuracy is the width in delta"
+
+
+class Refuses:
+    """A curve that no engine can tell."""
+
+    log_infinite_mass = (-math.inf, -math.inf)
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        raise tr.NotPreciseEnough("nothing is known")
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        raise tr.NotPreciseEnough("nothing is known")
+
+
+def refuse_in_one_direction(leak: float) -> tr.PrivacyCurve:
+    """ADD_OR_REMOVE of a step whose last output, of probability `leak`, tells that the record was there."""
+    leaks = tr.Finite(observed=[1, 0], alternative=[1 - leak, leak])
+    curve = tr.privacy_curve(tr.Step(leaks, tr.EveryRecord()) * 3, relation=tr.ADD_OR_REMOVE)
+    hidden, told = sorted(curve.branches, key=lambda branch: branch.witnesses[0].curves[0].log_infinite_mass)
+    covers = tuple(replace(cover, curves=(Refuses(),)) for cover in hidden.covers)
+    witnesses = tuple(replace(witness, curves=(Refuses(),)) for witness in hidden.witnesses)
+    return replace(curve, branches=(replace(hidden, covers=covers, witnesses=witnesses), told))
+
+
+def test_a_direction_that_cannot_be_told_does_not_hide_that_the_other_loses_everything() -> None:
+    curve = refuse_in_one_direction(0.01)
+    found = curve.epsilon(1e-3)
+    assert found == tr.Bracket(math.inf, math.inf)
+    assert found.decided_by is not None
+    assert found.decided_by.branch == curve.branches[1].name
+    with pytest.raises(tr.NotPreciseEnough):  # above the infinite mass the first direction may count
+        curve.epsilon(0.1)
+    with pytest.raises(tr.NotPreciseEnough):
+        curve.delta(1.0)
+
+
+def test_where_no_output_is_shared_delta_is_one_whatever_the_other_direction_says() -> None:
+    assert refuse_in_one_direction(1.0).delta(1.0) == tr.Bracket(1, 1)
+
+
+# -- a largest loss that no output reaches -------------------------------------------------------------------
+
+
+def adding(noise: float, rate: float, steps: int) -> Schedule:
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=rate)) * steps
+    (analysis,) = analyse(run, tr.ADD, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    return schedule
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps"),
+    [(0.1, 1e-3, 10**6), (0.1, 1e-2, 10**7), (0.08, 1e-4, 10**7), (0.12, 1e-3, 10**6)],
+)
+def test_adding_a_record_under_little_noise_loses_almost_the_most_it_can(
+    noise: float, rate: float, steps: int, delta: float
+) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.Poisson(rate=rate)) * steps
+    found = tr.epsilon(run, delta=delta, relation=tr.ADD)
+    most = -steps * math.log1p(-rate)
+    assert found.lower < found.upper <= most + math.log1p(-delta) + 1e-12 * most
+    assert found.relative_width <= 1e-4
+    assert found.lower > (1 - 1e-3) * most
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9, 0.999, 1 - 1e-6, 1 - 1e-12])
+@pytest.mark.parametrize(("noise", "rate"), [(0.1, 1e-3), (0.25, 0.2), (1.0, 0.9), (1e-3, 1e-9)])
+def test_bounds_near_a_largest_loss_hold_the_closed_form_of_one_step(
+    noise: float, rate: float, share: float
+) -> None:
+    schedule = adding(noise, rate, 1)
+    epsilon = share * schedule.loss_ceiling[0]
+    truth, found = OneStep.of(schedule).bounds(epsilon), NearCeiling(schedule).bounds(epsilon)
+    assert found.lower <= truth.upper
+    assert truth.lower <= found.upper
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.5, 2.0, 10.0])
+def test_bounds_near_a_largest_loss_agree_with_a_contour(gap: float) -> None:
+    schedule = Schedule([*adding(0.25, 0.02, 400), *adding(0.3, 0.05, 200)])
+    epsilon = schedule.loss_ceiling[0] - gap
+    near = NearCeiling(schedule).bounds(epsilon)
+    contour = ContourEngine(schedule, 500_000_000).near(epsilon, 1e-6).bounds(epsilon)
+    assert contour.width < 1e-3
+    assert near.lower <= contour.upper
+    assert contour.lower <= near.upper
+    # the event certifies a fair share of it
+    assert near.lower > contour.lower - 12
+
+
+def test_an_epsilon_far_from_the_largest_loss_is_left_to_the_contour() -> None:
+    schedule = adding(1.0, 0.01, 1000)
+    with pytest.raises(EngineDeclines):
+        NearCeiling(schedule).near(0.5, 1e-3)

@@ -14,7 +14,7 @@ from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import ComposedCurve, Errors, ManyAtOnce
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
-from tightrope.numerics.floats import next_down, next_up
+from tightrope.numerics.floats import SMALLEST, log_ends, next_down, next_up
 
 Ask = Callable[[ComposedCurve], tuple[float, float]]
 Source = TypeVar("Source", ComposedCover[ComposedCurve], ComposedWitness[ComposedCurve])
@@ -105,7 +105,9 @@ class PrivacyCurve(Curve[Bracket]):
             self._prepare(deltas)
         for delta in deltas:
             ask = methodcaller("epsilon_bounds", delta, self.accuracy)
-            ends = self._ends(ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0)
+            ends = self._find_lost(log_ends(delta)[UPPER], math.inf) or self._ends(
+                ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0
+            )
             found.append(self._bracket(ends.lower, ends.upper, ends, delta))
         return found
 
@@ -132,12 +134,26 @@ class PrivacyCurve(Curve[Bracket]):
         """Bounds on ln delta(epsilon)."""
         if epsilon >= 0:
             ask = partial(_log_ends, epsilon, self.accuracy)
+            if (lost := self._find_lost(-SMALLEST, 0.0)) is not None:  # P and Q share no output
+                return lost
             ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
             return replace(ends, upper=min(ends.upper, 0.0))  # delta is at most 1
         ends = self.reverse()._log_ends(-epsilon)  # what the reversed pair loses at the opposite epsilon
         lower, _ = log_delta_from_reverse(epsilon, ends.lower)
         _, upper = log_delta_from_reverse(epsilon, ends.upper)
         return replace(ends, lower=lower, upper=upper)
+
+    def _find_lost(self, log_delta: float, most: float) -> DecidedEnds[float] | None:
+        """Both ends are `most` if some datasets lose something infinite with probability above e^log_delta.
+
+        No branch can say more than that, so none is asked: one that cannot answer does not matter.
+        """
+        for branch in self.branches:
+            for witness in branch.witnesses:
+                if max(curve.log_infinite_mass[LOWER] for curve in witness.curves) > log_delta:
+                    because = merge_evidence([each.covers[0].because for each in self.branches])
+                    return DecidedEnds(most, most, Decision(because, witness.datasets, branch.name))
+        return None
 
     def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds[float]:
         """What the best witness attains and the best cover allows, in the worst branch.

@@ -48,6 +48,12 @@ def _end_point(schedule: Schedule) -> Engine:
     return EndPoint(schedule)
 
 
+def _near_ceiling(schedule: Schedule) -> Engine:
+    from tightrope.engines.near_ceiling import NearCeiling
+
+    return NearCeiling(schedule)
+
+
 def _capped_contour(schedule: Schedule) -> Engine:
     from tightrope.engines.contour.capped import CappedContourEngine
 
@@ -95,6 +101,7 @@ TABLE = (
     EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
     EngineRow(make=ExactOutcomes, applies=_are_countable),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
+    EngineRow(make=_near_ceiling, applies=lambda schedule: schedule.nears_its_ceiling),
     _contour(QUICK_EVALUATIONS, _always),
     EngineRow(
         make=_capped_contour,

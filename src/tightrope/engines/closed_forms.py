@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from enum import IntEnum
 from fractions import Fraction
+from typing import ClassVar
 
 from flint import arb, ctx
 
@@ -30,6 +31,7 @@ ROUNDED = Fraction(1, 2**53)  # how far a float can be, relative, from a number 
 LEAST_REST = Fraction(1, 2**10)
 FAR = 1000  # standard deviations
 Centres = list[tuple[Fraction, Fraction]]  # of normal noise, each with its probability
+NARROW = 1e-4  # of the accuracy: an epsilon known so closely near the largest loss needs no engine
 MOST_NEWTON = 400  # steps to a root: each doubles the digits, once it is near
 
 
@@ -77,7 +79,7 @@ class FullBatches(Formula):
         def compute() -> arb:
             mu = ball(self.square).sqrt() * ball(1 + corner * ROUNDED)
             x = ball(epsilon) / mu - mu / 2
-            return _normal_tail(x) - ball(epsilon).exp() * _normal_tail(x + mu)
+            return normal_tail(x) - ball(epsilon).exp() * normal_tail(x + mu)
 
         return enclose(compute)
 
@@ -197,7 +199,7 @@ def _log_mixture(law: Centres, x: arb) -> tuple[arb, arb]:
 
 def _counted_tail(law: Centres, x: arb) -> arb:
     """P(X > x) for normal noise around each of several centres."""
-    return sum((ball(weight) * _normal_tail(x - ball(a)) for a, weight in law), arb(0))
+    return sum((ball(weight) * normal_tail(x - ball(a)) for a, weight in law), arb(0))
 
 
 def _move(pair: ShiftPair, corner: Corner) -> ShiftPair:
@@ -226,7 +228,7 @@ def _exceeds_every_loss(pair: ShiftPair, epsilon: Fraction) -> bool:
     return bool(enclose(lambda: pair.largest_loss - ball(epsilon)) <= 0)
 
 
-def _normal_tail(x: arb) -> arb:
+def normal_tail(x: arb) -> arb:
     """P(X > x), X standard normal; far out by Tricomi's U, since flint's erfc is lost on balls there."""
     if not x > FAR:
         return (x / arb(2).sqrt()).erfc() / 2
@@ -236,10 +238,10 @@ def _normal_tail(x: arb) -> arb:
 
 def _mixed_tail(law: Mixture, x: arb) -> arb:
     """P(X > x) for a mixture of normals."""
-    plain = ball(1 - law.exact_rate) * _normal_tail(x) if not law.is_moved else arb(0)
+    plain = ball(1 - law.exact_rate) * normal_tail(x) if not law.is_moved else arb(0)
     if law.is_plain:
         return plain
-    return plain + ball(law.exact_rate) * _normal_tail(x - ball(law.exact_shift))
+    return plain + ball(law.exact_rate) * normal_tail(x - ball(law.exact_shift))
 
 
 def _normal_output(pair: ShiftPair, epsilon: Fraction) -> arb:
@@ -289,6 +291,8 @@ class EndPoint:
         prod P(loss = max)  <=  delta(eps) / (1 - e^{-gap})  <=  prod P(loss > max - gap).
     """
 
+    narrow: ClassVar[float] = NARROW
+
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
 
@@ -316,12 +320,12 @@ class EndPoint:
         # math.fsum rounds once, however many steps there are
         at_top = next_down(math.fsum(next_down(times * log_top) for times, log_top, _ in tops))
         near_top = next_up(math.fsum(next_up(times * log_near) for times, _, log_near in tops))
-        upper = next_up(near_top + _log_gain(gap_high)[1])
-        lower = next_down(at_top + _log_gain(gap_low)[0]) if gap_low > 0 else -math.inf
+        upper = next_up(near_top + log_gain(gap_high)[1])
+        lower = next_down(at_top + log_gain(gap_low)[0]) if gap_low > 0 else -math.inf
         rounding = -math.expm1(math.log(gap_low) - math.log(gap_high)) if gap_low > 0 else 1.0
         return LogBounds(lower, upper, Errors(-math.expm1(at_top - near_top), rounding=rounding))
 
 
-def _log_gain(gap: float) -> tuple[float, float]:
+def log_gain(gap: float) -> tuple[float, float]:
     """Bounds on ln(1 - e^-gap), gap > 0."""
     return log_ends_of_ball(enclose(lambda: -(-ball(gap)).expm1()))

@@ -22,6 +22,7 @@ from tightrope.engines.face import (
     raising,
 )
 from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
+from tightrope.engines.near_ceiling import find_end
 from tightrope.engines.places import MOST_FOLLOWED, Place, round_delta
 from tightrope.engines.planning import estimate_epsilon
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
@@ -37,7 +38,6 @@ SMALLEST_FOLLOWED = 1e-300  # delta: smaller ones are solved by themselves
 ROUGH = 0.1
 MOST_TRIES = 6  # at the accuracy that is wanted
 SAME_PLACE = 0.001  # relative to epsilon, and to what is left to the largest loss
-NARROW = 1e-4  # of the accuracy: an epsilon known so closely near the largest loss needs no engine
 NOTHING_CERTAIN, MOST_HOPELESS = 0.999, 4  # bounds as wide as that know no lower end; after so many, give up
 
 
@@ -242,12 +242,9 @@ class Composition:
                 return math.inf, math.inf
             if self.schedule.loss_ceiling[1] <= 0:
                 return 0.0, 0.0  # from epsilon 0 on delta is the infinite mass
-        elif self.schedule.is_bounded:  # costs nothing to try, and settles small deltas
-            from tightrope.engines.closed_forms import EndPoint
-
-            end = EndPoint(self.schedule)
+        elif end := find_end(self.schedule, delta, accuracy):  # costs next to nothing to try
             found = self._solve(end, end.guess(delta), delta, accuracy)
-            is_narrow = found.upper - found.lower <= NARROW * accuracy * found.upper
+            is_narrow = found.upper - found.lower <= end.narrow * accuracy * found.upper
             if (found.width <= accuracy or is_narrow) and found.lower > 0:
                 return found.lower, found.upper
         return None

@@ -62,6 +62,11 @@ class Pair(ABC):
     def is_bounded(self) -> bool:
         """Whether the loss has a finite largest value that P takes with positive probability."""
 
+    @property
+    def nears_its_ceiling(self) -> bool:
+        """Whether the plain normal noise, against some of it that is moved, nears a largest loss for ever."""
+        return False
+
     @abstractmethod
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
         """ln P(loss = largest), rounded down, and ln P(loss > largest - gap), rounded up; if bounded."""

@@ -105,6 +105,11 @@ class Schedule:
         return all(pair.is_bounded for pair, _ in self.parts)
 
     @property
+    def nears_its_ceiling(self) -> bool:
+        """Whether every step has a largest loss that it only nears."""
+        return all(pair.nears_its_ceiling for pair, _ in self.parts)
+
+    @property
     def has_ever_rarer_losses(self) -> bool:
         """Whether some sampled step of normal noise has ever larger losses, ever more rarely."""
         return not self.shares_no_output and any(

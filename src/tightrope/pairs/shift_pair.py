@@ -166,6 +166,11 @@ class ShiftPair(Pair):
         """Whether the noise is Laplace: beyond every centre its density ratio is constant."""
         return self.noise is Noise.LAPLACE
 
+    @property
+    def nears_its_ceiling(self) -> bool:
+        """Whether this is (plain, mix) of normal noise."""
+        return self.has_normal_noise and self.observed.is_plain and not self.alternative.is_pure
+
     def log_masses_at_top(self, gap: float) -> tuple[float, float]:
         """ln P(loss = largest), rounded down, and ln P(loss > largest - gap), rounded up; Laplace noise.
 
