@@ -143,17 +143,28 @@ class PrivacyCurve(Curve[Bracket]):
         _, upper = log_delta_from_reverse(epsilon, ends.upper)
         return replace(ends, lower=lower, upper=upper)
 
+    @cached_property
+    def _lost(self) -> tuple[float, Decision] | None:
+        """The most that some datasets lose for certain, as ln of its probability, and which they are."""
+        found = [
+            (max(curve.log_infinite_mass[LOWER] for curve in witness.curves), witness.datasets, branch.name)
+            for branch in self.branches
+            for witness in branch.witnesses
+        ]
+        log_mass, datasets, name = max(found, default=(-math.inf, "", ""))
+        if log_mass == -math.inf:
+            return None
+        because = merge_evidence([cover.because for branch in self.branches for cover in branch.covers[:1]])
+        return log_mass, Decision(because, datasets, name)
+
     def _find_lost(self, log_delta: float, most: float) -> DecidedEnds[float] | None:
         """Both ends are `most` if some datasets lose something infinite with probability above e^log_delta.
 
         No branch can say more than that, so none is asked: one that cannot answer does not matter.
         """
-        for branch in self.branches:
-            for witness in branch.witnesses:
-                if max(curve.log_infinite_mass[LOWER] for curve in witness.curves) > log_delta:
-                    because = merge_evidence([each.covers[0].because for each in self.branches])
-                    return DecidedEnds(most, most, Decision(because, witness.datasets, branch.name))
-        return None
+        if self._lost is None or not self._lost[0] > log_delta:
+            return None
+        return DecidedEnds(most, most, self._lost[1])
 
     def _ends(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds[float]:
         """What the best witness attains and the best cover allows, in the worst branch.
