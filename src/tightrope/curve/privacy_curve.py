@@ -100,14 +100,14 @@ class PrivacyCurve(Curve[Bracket]):
         return f", if {' and '.join(self.conditions)}" if self.conditions else ""
 
     def _epsilons(self, deltas: list[float]) -> list[Bracket]:
-        found = []
+        found, share = [], 1 - self.accuracy / 10
         if len(deltas) > 1:
             self._prepare(deltas)
         for delta in deltas:
-            ask = methodcaller("epsilon_bounds", delta, self.accuracy)
-            ends = self._find_lost(log_ends(delta)[UPPER], math.inf) or self._ends(
-                ask, lambda upper: upper * (1 - self.accuracy / 10), 0.0
-            )
+            ends = self._find_lost(log_ends(delta)[UPPER], math.inf) if self._lost else None
+            if ends is None:
+                ask = methodcaller("epsilon_bounds", delta, self.accuracy)
+                ends = self._ends(ask, share.__mul__, 0.0)
             found.append(self._bracket(ends.lower, ends.upper, ends, delta))
         return found
 
@@ -162,7 +162,7 @@ class PrivacyCurve(Curve[Bracket]):
 
         No branch can say more than that, so none is asked: one that cannot answer does not matter.
         """
-        if self._lost is None or not self._lost[0] > log_delta:
+        if self._lost is None or self._lost[0] <= log_delta:
             return None
         return DecidedEnds(most, most, self._lost[1])
 

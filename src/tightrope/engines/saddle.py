@@ -186,5 +186,8 @@ class GeometricTail:
         """The same for each, to the last bit: exponentials are taken one by one, NumPy's may differ."""
         if self._diverges:
             return np.full_like(log_scales, math.inf)
-        exponents = log_scales + self._log_first - self._log_rest + ROOM
-        return np.array(list(map(exp_or_inf, exponents.tolist())))
+        exponents = (log_scales + self._log_first - self._log_rest + ROOM).tolist()
+        try:
+            return np.array(list(map(math.exp, exponents)))
+        except OverflowError:
+            return np.array(list(map(exp_or_inf, exponents)))
