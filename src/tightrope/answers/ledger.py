@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
+from tightrope.answers.ahead import AnswersAhead
 from tightrope.answers.ledger_file import (
     SavedLedger,
     collect_later,
@@ -38,6 +39,7 @@ from tightrope.setting.run import (
 )
 from tightrope.setting.sampling import Sampling
 from tightrope.theorems.groups import refuse_turns
+from tightrope.theorems.lookup import repeats_one_step
 
 MOST_SHOWN = 20  # kinds of steps in a notebook
 
@@ -77,6 +79,7 @@ class Ledger:
         self._made: tuple[tuple[object, ...], Step] | None = None  # by `step`, from what it was given
         self._run: Run | None = None  # everything recorded, until more is
         self._answers: dict[tuple[str, float], Bracket] = {}
+        self._ahead = AnswersAhead()
         self._id = make_id()
         self._saved: dict[Path, SavedLedger] = {}  # what each file held when it was loaded or saved
         self._kept_at: Path | None = None  # where every step is saved at once
@@ -187,7 +190,7 @@ class Ledger:
 
     def epsilon(self, delta: float, progress: Progress | None = None) -> Bracket:
         """The smallest epsilon >= 0 for which everything recorded is (epsilon, delta)-private."""
-        return self._answer("epsilon", check_delta(delta), lambda at: self.curve(progress).epsilon(at))
+        return self._answer("epsilon", check_delta(delta), lambda at: self._ask_ahead(at, progress))
 
     def delta(self, epsilon: float, progress: Progress | None = None) -> Bracket:
         """The smallest delta for which everything recorded is (epsilon, delta)-private."""
@@ -201,6 +204,20 @@ class Ledger:
         found = ask(at)
         if not found.interrupted:
             self._answers[of, at] = found
+        return found
+
+    def _ask_ahead(self, delta: float, progress: Progress | None) -> Bracket:
+        """Epsilon, and that of the next rounds of a loop that asks after every step."""
+        if len(self._times) != 1:
+            return self.curve(progress).epsilon(delta)
+        ((step, times),) = self._times.items()
+        found = self._ahead.look_up(step, times, delta)
+        if found is None:
+            curve = self.curve(progress)
+            found = curve.epsilon(delta)
+            if repeats_one_step(self.run, self._relation):
+                self._ahead.prepare(curve, step, times, delta)
+        self._ahead.note(step, times, delta)
         return found
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:

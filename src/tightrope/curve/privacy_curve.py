@@ -12,6 +12,7 @@ from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, Dec
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
 from tightrope.engines.face import ComposedCurve, Errors, ManyAtOnce
+from tightrope.engines.longer_runs import solve_longer
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import SMALLEST, log_ends, next_down, next_up
@@ -100,15 +101,34 @@ class PrivacyCurve(Curve[Bracket]):
         return f", if {' and '.join(self.conditions)}" if self.conditions else ""
 
     def _epsilons(self, deltas: list[float]) -> list[Bracket]:
-        found, share = [], 1 - self.accuracy / 10
         if len(deltas) > 1:
             self._prepare(deltas)
-        for delta in deltas:
-            ends = self._find_lost(log_ends(delta)[UPPER], math.inf) if self._lost else None
-            if ends is None:
-                ask = methodcaller("epsilon_bounds", delta, self.accuracy)
-                ends = self._ends(ask, share.__mul__, 0.0)
-            found.append(self._bracket(ends.lower, ends.upper, ends, delta))
+        return list(map(self._epsilon, deltas))
+
+    def _epsilon(self, delta: float) -> Bracket:
+        lost = self._find_lost(log_ends(delta)[UPPER], math.inf) if self._lost else None
+        if lost is not None:
+            return self._bracket(lost.lower, lost.upper, lost, delta)
+        ask, share = methodcaller("epsilon_bounds", delta, self.accuracy), 1 - self.accuracy / 10
+        met = self._ask_first(ask, share.__mul__, 0.0)
+        if met is not None:  # and so is narrow
+            return self._state(met.lower, met.upper, met, None)
+        ends = self._ask_all(ask, share.__mul__, 0.0)
+        return self._bracket(ends.lower, ends.upper, ends, delta)
+
+    def epsilons_of_longer(self, delta: float, more: int) -> list[Bracket]:
+        """What runs are told that play every pair 1, 2, ... up to `more` times more; fewer where it takes long.
+
+        Each to the last bit as its own curve says. It is for runs that repeat one step.
+        """
+        if self._first is None or self._lost:
+            return []
+        curve, decision = self._first
+        share, found = 1 - self.accuracy / 10, []
+        for lower, upper in solve_longer(curve, delta, self.accuracy, more):
+            if lower < share * upper:
+                break
+            found.append(Bracket(lower, upper, decided_by=decision, conditions=self.conditions))
         return found
 
     def _prepare(self, deltas: list[float]) -> None:
@@ -171,9 +191,10 @@ class PrivacyCurve(Curve[Bracket]):
 
         If the first cover and the first witness of a branch meet to within `enough`, no other is asked.
         """
-        met = self._ask_first(ask, enough, least)
-        if met is not None:
-            return met
+        return self._ask_first(ask, enough, least) or self._ask_all(ask, enough, least)
+
+    def _ask_all(self, ask: Ask, enough: Callable[[float], float], least: float) -> DecidedEnds[float]:
+        """The same from every branch."""
         uppers: list[tuple[ComposedCover[ComposedCurve], float, str]] = []
         lowers: list[tuple[str, float]] = [("", least)]
         stops: list[StopWork] = []

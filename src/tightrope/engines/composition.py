@@ -144,20 +144,21 @@ class Composition:
 
         Only where no epsilon is settled without an engine; the rest is left to be solved one by one.
         """
-        schedule, (asked, widest) = self.schedule, self._widths(accuracy)
-        if not schedule or schedule.has_infinite_losses or self._highest < math.inf:
-            return
+        asked, widest = self._widths(accuracy)
         places: dict[float, list[float]] = {}
         for delta in deltas:
-            near = round_delta(delta)
-            is_open = near != delta and delta < self._union_bound  # neither a place itself nor settled
-            if is_open and (delta, asked, widest) not in self._epsilons:
-                places.setdefault(near, []).append(delta)
+            if self.follows(delta) and (delta, asked, widest) not in self._epsilons:
+                places.setdefault(round_delta(delta), []).append(delta)
         for group in places.values():
             if len(group) >= FEWEST:
                 for delta, found in zip(group, self._follow_all(group, asked), strict=True):
                     if found is not None and found.is_enough(asked):
                         self._epsilons[delta, asked, widest] = found.lower, found.upper
+
+    def follows(self, delta: float) -> bool:
+        """Whether epsilon(delta) is looked for from a place close by: nothing else settles it."""
+        is_plain = self.schedule and self._highest == math.inf and not self.schedule.has_infinite_losses
+        return bool(is_plain) and delta < self._union_bound and round_delta(delta) != delta
 
     def _enclose_epsilon(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """The same, `widest` in delta at most, or NotPreciseEnough; what was found is kept."""
@@ -257,7 +258,7 @@ class Composition:
     def _follow(self, delta: float, accuracy: float) -> Crossing | None:
         """The crossing, by bounds placed for a delta and a run that are close; None if that is not enough."""
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
-            placed, local = self._find_place(delta, accuracy)
+            placed, local = self.find_place(delta, accuracy)
             with raising():
                 guess, slope = placed.guess(self.schedule, math.log(delta))
             if 0 < guess < self._highest:  # or the place is too far away
@@ -268,15 +269,15 @@ class Composition:
     def _follow_all(self, deltas: Sequence[float], accuracy: float) -> Sequence[Crossing | None]:
         """The same for deltas that share a place."""
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
-            placed, local = self._find_place(deltas[0], accuracy)
+            placed, local = self.find_place(deltas[0], accuracy)
             if isinstance(local, BoundsOfMany):
                 with raising():
                     guesses, slopes = placed.guess(self.schedule, np.array(list(map(math.log, deltas))))
                     least, most = np.array(list(map(log_ends, deltas))).T
-                    return cross_all(local, guesses, slopes, (least, most), accuracy)
+                    return cross_all(lambda _, x: local.bound_all(x), guesses, slopes, (least, most), accuracy)
         return [None] * len(deltas)
 
-    def _find_place(self, delta: float, accuracy: float) -> tuple[Place, LocalBounds]:
+    def find_place(self, delta: float, accuracy: float) -> tuple[Place, LocalBounds]:
         """Where a delta and a run that are close were solved, and the bounds of this run there."""
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             raise EngineDeclines("nothing is close")
@@ -296,17 +297,17 @@ class Composition:
     def _place(self, delta: float, accuracy: float) -> Place | None:
         """Where this schedule is solved, for deltas and others of its kind that are close."""
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
-            found, local = self._close_in(delta, accuracy)
+            found, tilt, local = self._close_in(delta, accuracy)
             if not isinstance(local, Recountable) or local.recount is None or not found.is_enough(accuracy):
                 return None
             with raising():
-                return Place.of(self.schedule, found.upper, local, local.recount)
+                return Place.of(self.schedule, found.upper, -tilt, local, local.recount)
         return None
 
-    def _close_in(self, delta: float, accuracy: float) -> tuple[Crossing, LocalBounds | None]:
+    def _close_in(self, delta: float, accuracy: float) -> tuple[Crossing, float, LocalBounds | None]:
         """Solve, move to where the solution says, and solve again, until that is enough or hopeless.
 
-        The crossing, and the bounds that tell it.
+        The crossing, about its saddle's tilt, and the bounds that tell it.
         """
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
@@ -327,7 +328,7 @@ class Composition:
             if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
                 break
             tried.add(guess)
-        return found, local
+        return found, tilt, local
 
     def _search(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """epsilon(delta) from where the search ends; or NotPreciseEnough."""

@@ -1,10 +1,13 @@
-"""Where one curve crosses many deltas: each answer is, to the last bit, the one that `Solver` finds alone.
+"""Many crossings at once: each is, to the last bit, the one that `Solver` finds alone.
+
+One curve crosses many deltas, or the curves of runs that are about as long cross one.
 
 Rows take the steps of `Solver._approach`, all at once, where no epsilon is settled without an engine.
 Whatever is unusual is left out here, and solved by itself.
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -17,6 +20,10 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 FEWEST = 8  # deltas for which it pays
 
 
+Rows = NDArray[np.intp]
+BoundRows = Callable[[Rows, Floats], tuple[Floats, Floats]]  # bounds on ln delta of rows, at an epsilon each
+
+
 @runtime_checkable
 class BoundsOfMany(LocalBounds, Protocol):
     """Bounds that are made for many epsilons at once."""
@@ -26,7 +33,7 @@ class BoundsOfMany(LocalBounds, Protocol):
 
 
 def cross_all(
-    local: BoundsOfMany, guesses: Floats, slopes: Floats, ends: tuple[Floats, Floats], accuracy: float
+    bound: BoundRows, guesses: Floats, slopes: Floats, ends: tuple[Floats, Floats], accuracy: float
 ) -> list[Crossing | None]:
     """Both crossings of each ln delta, which lies between its `ends`; None where secants do not find them."""
     least_logs, most_logs = ends
@@ -37,7 +44,7 @@ def cross_all(
         rows = rows[(x[rows] > 0) & (slope[rows] < 0)]
         if not len(rows):
             break
-        lower, upper = local.bound_all(x[rows])
+        lower, upper = bound(rows, x[rows])
         excess, width = upper - least_logs[rows], -_expm1(lower - upper)
         resolution = _choose_resolutions(width, x[rows], slope[rows], accuracy)
         if count:
@@ -54,7 +61,7 @@ def cross_all(
         last_x[rows], last_excess[rows] = x[rows], excess
         x[rows] += resolution / 2 - excess / slope[rows]  # aim a little past the crossing
         rows = rows[~is_met]
-    is_certain = _certify(local, lows, highs, most_logs)
+    is_certain = _certify(bound, lows, highs, most_logs)
     return [
         Crossing(low, high, width) if certain else None
         for low, high, width, certain in zip(
@@ -63,12 +70,12 @@ def cross_all(
     ]
 
 
-def _certify(local: BoundsOfMany, lows: Floats, highs: Floats, most_logs: Floats) -> NDArray[np.bool_]:
+def _certify(bound: BoundRows, lows: Floats, highs: Floats, most_logs: Floats) -> NDArray[np.bool_]:
     """Whether the curve is certainly above each ln delta at its lower crossing."""
     is_certain = (lows > 0) & (lows <= highs)
     rows = np.flatnonzero(is_certain)
     if len(rows):
-        is_certain[rows] = local.bound_all(lows[rows])[0] > most_logs[rows]
+        is_certain[rows] = bound(rows, lows[rows])[0] > most_logs[rows]
     return is_certain
 
 

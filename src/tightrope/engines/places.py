@@ -3,77 +3,135 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
-from tightrope.engines.face import LocalBounds
+import numpy as np
+
+from tightrope.engines.face import EngineDeclines, LocalBounds
+from tightrope.engines.many_crossings import BoundsOfMany
 from tightrope.numerics.floats import Floats
-from tightrope.pairs.schedule import COUNT_BITS, FEW_BITS, Schedule
+from tightrope.pairs.schedule import COUNT_BITS, FEW, FEW_BITS, Schedule
 
 Recount = Callable[[Schedule], LocalBounds]
 Real = TypeVar("Real", float, Floats)
 
 MOST_FOLLOWED = 4  # kinds of steps: with more, counts are not rounded
-LOOK_AROUND = 0.01  # how far to look for derivatives, relative to epsilon
-
-
-@dataclass(frozen=True)
-class LocalShape:
-    """ln delta near an epsilon, with its first two derivatives there, about; or how they change."""
-
-    level: float
-    slope: float
-    bend: float
-
-    def less(self, other: "LocalShape", over: int) -> "LocalShape":
-        """The difference of two, divided by a number."""
-        level, slope, bend = self.level - other.level, self.slope - other.slope, self.bend - other.bend
-        return LocalShape(level / over, slope / over, bend / over)
+APART = 6.0  # of ln delta, between places
+MANY_LOOKS, FEW_LOOKS = 9, 4  # at epsilons around a place, where many are told at once and where not
+AROUND = 3.5  # of ln delta: how far to look
+LEAST_LOOKED, MOST_LOOKED = 0.25, 2.0  # times epsilon
+NEWTON_STEPS, FARTHEST = 3, 1.5  # from the middle, over the radius
 
 
 def round_delta(delta: float) -> float:
-    """To the nearest even power of e, so that close deltas share a place."""
-    return math.exp(min(2 * round(math.log(delta) / 2), -1))
+    """To the nearest power of e^6, so that close deltas share a place."""
+    return math.exp(min(APART * round(math.log(delta) / APART), -1))
 
 
-def look_around(local: LocalBounds, epsilon: float) -> LocalShape:
-    """The shape of the upper end there."""
-    step = LOOK_AROUND * epsilon
-    below, here, above = (local.bounds(epsilon + move).upper for move in (-step, 0.0, step))
-    return LocalShape(here, (above - below) / (2 * step), ((above - here) - (here - below)) / step**2)
+@lru_cache(maxsize=2)
+def _chebyshev(count: int) -> tuple[Floats, Floats]:
+    """Where to look in [-1, 1], and what makes the coefficients of a polynomial of what is seen there."""
+    nodes = np.cos(np.pi * (np.arange(count) + 0.5) / count)
+    return nodes, np.linalg.inv(np.vander(nodes, increasing=True))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Which epsilons are looked at around a place: [middle - radius, middle + radius]."""
+
+    middle: float
+    radius: float
+    looks: int
+
+    @classmethod
+    def around(cls, local: LocalBounds, epsilon: float, slope: float) -> "Outlook":
+        """As far as ln delta moves by AROUND, about."""
+        far = AROUND / -slope
+        low, high = max(epsilon - far, LEAST_LOOKED * epsilon), min(epsilon + far, MOST_LOOKED * epsilon)
+        looks = MANY_LOOKS if isinstance(local, BoundsOfMany) else FEW_LOOKS
+        return cls((low + high) / 2, (high - low) / 2, looks)
+
+    def fit(self, local: LocalBounds) -> Floats:
+        """The coefficients of ln delta, its upper end, as a polynomial on [-1, 1]."""
+        nodes, to_coefficients = _chebyshev(self.looks)
+        epsilons = self.middle + self.radius * nodes
+        if isinstance(local, BoundsOfMany):
+            _, logs = local.bound_all(epsilons)
+        else:
+            logs = np.array([local.bounds(epsilon).upper for epsilon in epsilons.tolist()])
+        coefficients: Floats = to_coefficients @ logs
+        return coefficients
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a schedule was solved for epsilon, and how to bound others of the same pairs from there."""
+    """Where a schedule was solved, and how to bound others of the same pairs from there.
+
+    `shape` are the coefficients of ln delta around it, of its upper end, about; `gains` how they change with
+    the count of each step: so much times one more, and so much times its square.
+    """
 
     schedule: Schedule
-    epsilon: float
-    shape: LocalShape
-    gains: list[LocalShape]  # by one more of each step, about
+    outlook: Outlook
+    shape: list[float]
+    gains: list[tuple[list[float], list[float]]]
     local: LocalBounds
     recount: Recount
 
     @classmethod
-    def of(cls, schedule: Schedule, epsilon: float, local: LocalBounds, recount: Recount) -> "Place":
-        """With how the curve changes by one more of each step that rounding may leave out."""
-        shape = look_around(local, epsilon)
+    def of(
+        cls, schedule: Schedule, epsilon: float, slope: float, local: LocalBounds, recount: Recount
+    ) -> "Place":
+        """With how the curve changes with the count of each step, as far as rounding may move it."""
+        outlook = Outlook.around(local, epsilon, slope)
+        shape = outlook.fit(local)
         counts = [times for _, times in schedule]
-        gains = [LocalShape(0.0, 0.0, 0.0)] * len(counts)
-        for index, times in enumerate(counts if len(counts) <= MOST_FOLLOWED else ()):
-            fewer = times - max(times >> COUNT_BITS + 2, 1)  # it stands for twice as many on either side
-            if times >> FEW_BITS:
-                others = schedule.recount([*counts[:index], fewer, *counts[index + 1 :]])
-                gains[index] = shape.less(look_around(recount(others), epsilon), times - fewer)
-        return cls(schedule, epsilon, shape, gains, local, recount)
+        gains = []
+
+        def look(index: int, more: int) -> Floats:
+            others = schedule.recount([*counts[:index], counts[index] + more, *counts[index + 1 :]])
+            change: Floats = outlook.fit(recount(others)) - shape
+            return change
+
+        for index, times in enumerate(counts):
+            first = second = np.zeros_like(shape)
+            reach = times >> (FEW_BITS if times < FEW else COUNT_BITS)
+            if reach and len(counts) <= MOST_FOLLOWED:
+                fewer = look(index, -reach)
+                first = -fewer / reach
+                if isinstance(local, BoundsOfMany):  # which is quick
+                    more = look(index, reach)
+                    first, second = (more - fewer) / (2 * reach), (more + fewer) / (2 * reach**2)
+            gains.append((first.tolist(), second.tolist()))
+        if not np.isfinite([shape.tolist(), *(each for gain in gains for each in gain)]).all():
+            raise EngineDeclines("nothing is certain around this place")
+        return cls(schedule, outlook, shape.tolist(), gains, local, recount)
 
     def guess(self, schedule: Schedule, log_delta: Real) -> tuple[Real, Real]:
         """About the epsilon of the same steps with other counts, and the slope of ln delta there."""
-        level, slope, bend = self.shape.level - log_delta, self.shape.slope, self.shape.bend
+        shape = self.shape
         for (_, now), (_, then), gain in zip(schedule, self.schedule, self.gains, strict=True):
-            level += (now - then) * gain.level
-            slope += (now - then) * gain.slope
-            bend += (now - then) * gain.bend
-        moved = -level / slope
-        for _ in range(3):  # towards the root of a quadratic
-            moved -= (level + moved * (slope + moved * bend / 2)) / (slope + moved * bend)
-        return self.epsilon + moved, slope + moved * bend
+            if more := now - then:
+                shape = [a + more * (b + more * c) for a, b, c in zip(shape, *gain, strict=True)]
+        x = (log_delta - shape[0]) / shape[1]
+        for _ in range(NEWTON_STEPS):
+            x = _keep_close(x)
+            value, slope = _evaluate(shape, x)
+            x = x - (value - log_delta) / slope
+        _, slope = _evaluate(shape, x)
+        return self.outlook.middle + self.outlook.radius * x, slope / self.outlook.radius
+
+
+def _evaluate(coefficients: list[float], x: Real) -> tuple[Real, Real]:
+    """A polynomial and its derivative."""
+    value, slope = coefficients[-1] + 0 * x, 0 * x
+    for coefficient in coefficients[-2::-1]:
+        slope = slope * x + value
+        value = value * x + coefficient
+    return value, slope
+
+
+def _keep_close(x: Real) -> Real:
+    """Within half as much again as was looked at: further out, a polynomial says nothing."""
+    return np.clip(x, -FARTHEST, FARTHEST) if isinstance(x, np.ndarray) else min(max(x, -FARTHEST), FARTHEST)

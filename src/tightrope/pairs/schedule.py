@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MOST_COUNTED = 10**200  # outcomes: floats hold no more than 10^308
 COUNT_BITS = 4
 FEW, FEW_BITS = 64, 2  # fewer steps need a lattice, which takes longest to place and serves more of them
+WHATEVER_COUNTS = ("has_passes", "shares_no_output", "has_infinite_losses")  # properties of the pairs alone
 LONGEST_POWER = 2000  # of a fraction with 53-bit parts: some milliseconds
 
 
@@ -69,6 +70,8 @@ class Schedule:
             "parts",
             tuple((pair, times) for (pair, _), times in zip(self.parts, counts, strict=True)),
         )
+        for name in WHATEVER_COUNTS:  # a training loop asks for them after every step
+            schedule.__dict__[name] = getattr(self, name)
         return schedule
 
     @property

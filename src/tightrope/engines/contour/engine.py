@@ -127,7 +127,7 @@ class ContourEngine:
         log_cut, many = -self.gaussian_square * reach**2 / 2, len(self.parts) > MANY_KINDS
         columns = self._full_batch_columns(c, kernel)
         for transform, times in self._steps():
-            target = 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / times)))
+            target = choose_target(tolerance, times)
             line = transform.line(c, step, count, target, self.most_evaluations)
             nodes = line.nodes
             # of many kinds nothing is kept, so that nothing is gained by what others could share
@@ -204,6 +204,11 @@ class LineKernel:
     weights: Floats
     blocks: NDArray[np.intp]
 
+    def add_up(self, size: Floats, angle: Floats, epsilons: Floats) -> list[float]:
+        """The sum over the contour at each epsilon, of the same terms or of a row for each."""
+        terms = size * np.cos(angle - self.heights * epsilons[:, None])
+        return list(map(math.fsum, np.add.reduceat(terms, self.blocks, axis=1).tolist()))
+
 
 def _make_kernel(c: float, step: float, count: int) -> LineKernel:
     t = np.arange(count + 1, dtype=float) * step
@@ -224,6 +229,11 @@ _kept_kernel = lru_cache(maxsize=KEPT_LINES)(_make_kernel)
 def kernel_on(c: float, step: float, count: int) -> LineKernel:
     """The kernel at the heights 0 to count * step, kept unless it is long."""
     return (_kept_kernel if count <= LONGEST_KEPT else _make_kernel)(c, step, count)
+
+
+def choose_target(tolerance: float, times: int) -> float:
+    """What nodes may miss of a step that is taken so often: a power of ten, so that similar counts share."""
+    return 10.0 ** math.floor(math.log10(min(1e-15, 1e-5 * tolerance / (1 << times.bit_length()))))
 
 
 def on_grid(x: float, ratio: float) -> float:
@@ -310,19 +320,17 @@ class ContourLine:
         pieces = range(0, len(epsilons), at_once)
         value = np.array([each for i in pieces for each in self._add_up(epsilons[i : i + at_once])])
         _, charge = self._charge(epsilons)
-        aliasing = self.scale.aliasing_of_all(epsilons)
-        upper, lower = value + charge, value - charge - aliasing
-        if not ((upper > 0) & (upper < math.inf)).all():
-            raise ArithmeticError("sums over the contour that are no bounds")
-        log_most = np.array(list(map(math.log, upper.tolist())))
-        log_least = np.array(list(map(log_or_nothing, lower.tolist())))
-        return self.scale.log_bounds(epsilons, log_least, log_most)[:2]
+        return self.scale.bound_all(epsilons, value, charge)
 
     def _add_up(self, epsilons: Floats) -> list[float]:
-        """The sums over the contour, row by row."""
         size, angle, _, _ = self._sums
-        terms = size * np.cos(angle - self.kernel.heights * epsilons[:, None])
-        return list(map(math.fsum, np.add.reduceat(terms, self.kernel.blocks, axis=1).tolist()))
+        return self.kernel.add_up(size, angle, epsilons)
+
+    @property
+    def terms(self) -> tuple[Floats, Floats, float, float]:
+        """Sizes and angles at epsilon 0, the sum of sizes and heights, and the charge at any epsilon."""
+        size, angle, size_by_height, _ = self._sums
+        return size, angle, size_by_height, self._fixed_total
 
     def _charge(self, epsilon: Real) -> tuple[Real, Real]:
         """What turning the angles costs; and all."""

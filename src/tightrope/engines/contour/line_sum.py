@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+
 from tightrope.engines.saddle import GeometricTail, log_chernoff_factor
 from tightrope.engines.transforms.rooms import ROOM
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
@@ -72,6 +74,21 @@ class LineScale:
         """The same at each epsilon, to the last bit."""
         below, above = self._log_aliases(epsilons)
         return self._aliases[0].times_all(below) + self._aliases[1].times_all(above)
+
+
+    def bound_all(self, epsilons: Floats, value: Floats, charge: Floats) -> tuple[Floats, Floats]:
+        """Bounds on ln delta at each epsilon, from sums that may be off by a charge.
+
+        Products and sums of rows are those of single numbers; logarithms are taken one by one, since NumPy's
+        may differ in the last bit.
+        """
+        aliasing = self.aliasing_of_all(epsilons)
+        upper, lower = value + charge, value - charge - aliasing
+        if not ((upper > 0) & (upper < math.inf)).all():
+            raise ArithmeticError("sums over the contour that are no bounds")
+        log_most = np.array(list(map(math.log, upper.tolist())))
+        log_least = np.array(list(map(log_or_nothing, lower.tolist())))
+        return self.log_bounds(epsilons, log_least, log_most)[:2]
 
 
 def turning_abs_error(epsilon: Real, size_by_height: float) -> Real:
