@@ -8,9 +8,10 @@ import pytest
 
 import tightrope as tr
 from tightrope.engines.contour.engine import BLOCK, ContourEngine, ContourLine
+from tightrope.engines.contour.rows import ContourRows
 from tightrope.engines.crossing import Solver
-from tightrope.engines.face import LogBounds
-from tightrope.engines.many_crossings import cross_all
+from tightrope.engines.face import EngineDeclines, Hint, LogBounds
+from tightrope.engines.many_crossings import Rows, cross_all
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.schedule import Schedule
 from tightrope.setting.effort import QUICK
@@ -57,7 +58,7 @@ class Many:
     def __init__(self, bounds: Callable[[float], LogBounds]) -> None:
         self.bounds = bounds
 
-    def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
+    def __call__(self, rows: Rows, epsilons: Floats) -> tuple[Floats, Floats]:
         found = [self.bounds(epsilon) for epsilon in epsilons.tolist()]
         return np.array([one.lower for one in found]), np.array([one.upper for one in found])
 
@@ -88,11 +89,15 @@ def test_rows_leave_out_what_is_unusual() -> None:
     assert cross_all(Many(blind_below), guesses[3:], slopes[3:], (ends[0][3:], ends[1][3:]), 1e-3) == [None]
 
 
-def line(steps: int) -> ContourLine:
+def schedule_of(steps: int) -> Schedule:
     run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * steps
     schedule = analyse(run, tr.REMOVE, QUICK)[0].covers[0].schedules[0]
     assert isinstance(schedule, Schedule)
-    return ContourEngine(schedule).near(0.5, 1e-6)
+    return schedule
+
+
+def line(steps: int) -> ContourLine:
+    return ContourEngine(schedule_of(steps)).near(0.5, 1e-6)
 
 
 @pytest.mark.parametrize("steps", [100, 1000, 10_000])
@@ -102,6 +107,51 @@ def test_bounds_of_many_epsilons_are_those_of_each_to_the_last_bit(steps: int) -
     alone = [placed.bounds(epsilon) for epsilon in epsilons.tolist()]
     assert lower.tolist() == [found.lower for found in alone]
     assert upper.tolist() == [found.upper for found in alone]
+
+
+def test_bounds_of_runs_that_are_rows_are_those_of_each_to_the_last_bit() -> None:
+    placed = line(1000)
+    counts = [960, 1000, 1001, 1040]
+    lines = [placed.recount(schedule_of(steps)) for steps in counts]
+    rows, epsilons = ContourRows.of(lines), np.array([0.4, 0.5, 0.55, 0.6])
+    some = np.array([0, 2, 3])
+    lower, upper = rows.bound(some, epsilons[some])
+    alone = [lines[row].bounds(epsilons[row]) for row in some.tolist()]
+    assert lower.tolist() == [found.lower for found in alone]
+    assert upper.tolist() == [found.upper for found in alone]
+    with pytest.raises(EngineDeclines):
+        ContourRows.of([placed, line(4000)])
+
+
+@pytest.mark.parametrize("steps", [300, 10_000])
+def test_many_epsilons_are_told_as_closely_as_one(steps: int) -> None:
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * steps
+    epsilons = [3.0, 0.2, -0.5, 0.7, 0.2, *np.linspace(0, 4, 40)]
+    found = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).delta(epsilons)
+    logs = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).log_delta(epsilons)
+    closely = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE, by=tr.Certified(accuracy=1e-6))
+    for epsilon, delta, log_delta in zip(epsilons, found, logs, strict=True):
+        narrow = closely.delta(epsilon)
+        assert delta.lower <= narrow.upper
+        assert narrow.lower <= delta.upper
+        assert math.exp(log_delta.lower) <= narrow.upper * (1 + 1e-15)
+        assert narrow.lower * (1 - 1e-15) <= math.exp(log_delta.upper)
+        assert delta.relative_width <= 1e-3
+        assert delta.gap is None
+        assert delta.decided_by == narrow.decided_by
+
+
+def test_epsilons_are_told_together_by_few_contours(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed, near = [], ContourEngine.near
+
+    def watch(engine: ContourEngine, epsilon: float, tolerance: float, hint: Hint) -> ContourLine:
+        placed.append(epsilon)
+        return near(engine, epsilon, tolerance, hint)
+
+    monkeypatch.setattr(ContourEngine, "near", watch)
+    run = tr.Step(tr.Gaussian(noise_multiplier=0.8), tr.Poisson(rate=1e-3)) * 10_000
+    tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).delta(np.linspace(0.1, 2.5, 500))
+    assert len(placed) < 6
 
 
 @pytest.mark.parametrize("steps", [100, 1000])

@@ -3,6 +3,7 @@
 import math
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.crossing import gallop
 from tightrope.engines.lattice.engine import LatticeEngine
-from tightrope.engines.places import LocalShape, Place
+from tightrope.engines.places import Outlook, Place
 from tightrope.engines.transforms.make import make_transform
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.run import Run
+from tightrope.setting.sampling import Sampling
 from tightrope.theorems.lookup import analyse
 
 
@@ -62,6 +64,93 @@ def test_a_loop_is_answered_bit_for_bit_like_one_run_from_nothing(
         one_shot = tr.epsilon(step(noise, rate) * count, delta=1e-6, relation=tr.ADD_OR_REMOVE)
         assert answers[count - first] == one_shot
         assert one_shot.relative_width < 1e-3
+
+
+SAMPLINGS = [tr.Poisson(rate=0.01), tr.WithoutReplacement(batch=10, population=500), tr.EveryRecord()]
+
+
+@pytest.mark.parametrize("relation", [tr.ADD_OR_REMOVE, tr.ADD], ids=str)
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=lambda one: type(one).__name__)
+def test_rounds_that_are_answered_ahead_get_the_answer_of_each_run_alone(
+    relation: tr.Relation, sampling: Sampling
+) -> None:
+    kept, noisy = tr.Ledger(relation=relation), tr.Step(tr.Gaussian(noise_multiplier=1.5), sampling)
+    kept.record(noisy * 430)
+    answers = []
+    for _ in range(70):  # across the next place, which is at 464
+        kept.record(noisy)
+        answers.append(kept.epsilon(1e-6))
+    for further in (0, 1, 2, 5, 9, 16, 17, 33, 34, 69):
+        alone = tr.epsilon(noisy * (431 + further), delta=1e-6, relation=relation)
+        assert answers[further] == alone
+        assert answers[further].decided_by == alone.decided_by
+        assert (answers[further].gap, answers[further].conditions) == (alone.gap, alone.conditions)
+
+
+def test_most_rounds_of_a_loop_are_answered_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ask = [], tr.PrivacyCurve.epsilon
+
+    def watch(curve: tr.PrivacyCurve, delta: float) -> tr.Bracket:
+        asked.append(delta)
+        return ask(curve, delta)
+
+    monkeypatch.setattr(tr.PrivacyCurve, "epsilon", watch)
+    kept = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+    kept.record(step(1.0, 0.01) * 500)
+    for _ in range(100):
+        kept.record(step(1.0, 0.01))
+        kept.epsilon(1e-6)
+    assert len(asked) < 15
+
+
+def test_what_interrupts_a_loop_is_answered_for_what_was_recorded(tmp_path: Path) -> None:
+    kept, run = tr.Ledger(relation=tr.ADD_OR_REMOVE), step(1.0, 0.01) * 500
+    kept.record(run)
+    kept.save(tmp_path / "ledger.json")
+
+    def loop(rounds: int) -> None:
+        nonlocal run
+        for _ in range(rounds):
+            kept.record(step(1.0, 0.01))
+            run = run + step(1.0, 0.01)
+            found = kept.epsilon(1e-6)
+        assert found == tr.epsilon(run, delta=1e-6, relation=tr.ADD_OR_REMOVE)
+
+    loop(4)
+    assert kept.epsilon(1e-5) == tr.epsilon(run, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+    loop(3)
+    kept.record(step(1.0, 0.01) * 2)  # two at once
+    run = run + step(1.0, 0.01) * 2
+    loop(1)
+    loop(5)
+    other = tr.Ledger.load(tmp_path / "ledger.json")
+    other.record(step(1.0, 0.01))
+    other.save(tmp_path / "ledger.json")
+    kept.record(step(1.0, 0.01))
+    kept.save(tmp_path / "ledger.json")  # brings in what another process recorded
+    run = run + step(1.0, 0.01) * 2
+    loop(1)
+    loop(4)
+    kept.record(step(2.0, 0.01))  # another kind of steps
+    run = run + step(2.0, 0.01)
+    loop(3)
+
+
+@pytest.mark.parametrize(("noise", "rate", "count"), [(0.8, 1e-3, 5000), (1.0, 0.01, 400), (4.0, 0.05, 1000)])
+def test_a_place_tells_about_where_close_deltas_and_counts_are_crossed(
+    noise: float, rate: float, count: int
+) -> None:
+    schedule = schedule_of(step(noise, rate) * count).rounded
+    place = Composition(schedule, TABLE)._place(math.exp(-12), 1e-3)
+    assert place is not None
+    ((_, times),) = schedule
+    for now in (times - times // 16, times, times + times // 32):
+        other, truth = schedule.recount([now]), Composition(schedule.recount([now]), TABLE)
+        for log_delta in (-15.0, -12.0, -9.0):
+            guess, slope = place.guess(other, log_delta)
+            assert truth.log_bounds(guess, 1e-3).upper == pytest.approx(log_delta, abs=0.01)
+            further = truth.log_bounds(guess * 1.01, 1e-3).upper - truth.log_bounds(guess, 1e-3).upper
+            assert slope * guess * 0.01 == pytest.approx(further, rel=0.2)
 
 
 # of many deltas
@@ -260,16 +349,17 @@ def test_a_place_beyond_every_loss_is_no_guess(monkeypatch: pytest.MonkeyPatch) 
     pair = ShiftPair(Mixture(Noise.NORMAL), Mixture(Noise.NORMAL, Fraction(1, 10), Fraction(-1)))
     schedule = Schedule([(pair, 10)])
     top = schedule.loss_ceiling[1]
-    shape, flat = LocalShape(-5.0, -10.0, 0.0), LocalShape(0.0, 0.0, 0.0)
+    # -5 there, and 10 less for every one more of epsilon
+    around, shape, flat = Outlook(0.9 * top, top, 2), [-5.0, -10.0 * top], ([0.0, 0.0], [0.0, 0.0])
     local = ContourEngine(Schedule([(pair, 100)])).near(0.5, 1e-6)
-    place = Place(schedule, 0.9 * top, shape, [flat], local, local.recount)
+    place = Place(schedule, around, shape, [flat], local, local.recount)
     guess, slope = place.guess(schedule, -5.0 - 10 * 0.05 * top)
     assert guess == pytest.approx(0.95 * top)
-    assert slope == -10.0
+    assert slope == pytest.approx(-10.0)
     followed = Composition(schedule, [])
     for far in (-5.0 - 10 * 0.2 * top, -5.0 + 10 * top):
         assert not 0 < place.guess(schedule, far)[0] < top
-        monkeypatch.setattr(followed, "_find_place", lambda delta, accuracy: (place, local))
+        monkeypatch.setattr(followed, "find_place", lambda delta, accuracy: (place, local))
         assert followed._follow(min(math.exp(far), 0.5), 1e-3) is None
 
 

@@ -11,8 +11,7 @@ from tightrope.curve.bracket import Bracket, Decision, Gap
 from tightrope.curve.branches import Branch, ComposedCover, ComposedWitness, DecidedEnds, merge_evidence
 from tightrope.curve.curve import Curve, log_delta_from_reverse
 from tightrope.curve.trade_off import TradeOff
-from tightrope.engines.face import ComposedCurve, Errors, ManyAtOnce
-from tightrope.engines.longer_runs import solve_longer
+from tightrope.engines.face import ComposedCurve, Errors
 from tightrope.errors import InvalidSetting, NotPreciseEnough, StopWork
 from tightrope.numerics import check
 from tightrope.numerics.floats import SMALLEST, log_ends, next_down, next_up
@@ -117,12 +116,14 @@ class PrivacyCurve(Curve[Bracket]):
         return self._bracket(ends.lower, ends.upper, ends, delta)
 
     def epsilons_of_longer(self, delta: float, more: int) -> list[Bracket]:
-        """What runs are told that play every pair 1, 2, ... up to `more` times more; fewer where it takes long.
+        """Epsilon of runs that repeat one step 1, 2, ... up to `more` times more; fewer where that is slow.
 
-        Each to the last bit as its own curve says. It is for runs that repeat one step.
+        Each is, to the last bit, what the run's own curve says.
         """
         if self._first is None or self._lost:
             return []
+        from tightrope.engines.together import solve_longer  # which only those need who ask much
+
         curve, decision = self._first
         share, found = 1 - self.accuracy / 10, []
         for lower, upper in solve_longer(curve, delta, self.accuracy, more):
@@ -133,22 +134,42 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _prepare(self, deltas: list[float]) -> None:
         """Let the first cover and the first witness solve for all deltas together, where they can."""
+        from tightrope.engines.together import keep_epsilons
+
         for branch in self.branches:
             above = [curve for cover in branch.covers[:1] for curve in cover.curves]
             below = [curve for witness in branch.witnesses[:1] for curve in witness.curves]
             for curve in dict.fromkeys(above + below):
-                if isinstance(curve, ManyAtOnce):
-                    curve.keep_epsilons(deltas, self.accuracy)
+                keep_epsilons(curve, deltas, self.accuracy)
 
     def _deltas(self, epsilons: list[float]) -> list[Bracket]:
-        return [self._exponential(self._log_ends(epsilon)) for epsilon in epsilons]
+        return list(map(self._exponential, self._all_log_ends(epsilons)))
 
     def _log_deltas(self, epsilons: list[float]) -> list[Bracket]:
         found = []
-        for ends in map(self._log_ends, epsilons):
+        for ends in self._all_log_ends(epsilons):
             width = -math.expm1(ends.lower - ends.upper) if ends.lower < ends.upper else 0.0  # of delta
             found.append(self._state(ends.lower, ends.upper, ends, self._gap(width, None, ends)))
         return found
+
+    def _all_log_ends(self, epsilons: list[float]) -> list[DecidedEnds[float]]:
+        """Bounds on ln delta at each; of one curve that tells both ends, many together."""
+        if len(epsilons) == 1 or self._first is None or self._lost:
+            return list(map(self._log_ends, epsilons))
+        from tightrope.engines.together import bound_many
+
+        curve, decision = self._first
+        known = bound_many(curve, [epsilon for epsilon in epsilons if epsilon >= 0], self.accuracy)
+        found = []
+        for epsilon in epsilons:
+            lower, upper = known.get(epsilon, (-math.inf, 0.0))
+            is_met = lower >= self._share_log(upper) and upper <= 0
+            found.append(DecidedEnds(lower, upper, decision) if is_met else self._log_ends(epsilon))
+        return found
+
+    def _share_log(self, upper: float) -> float:
+        """How large ln of a lower end must be that is close enough to an upper one."""
+        return upper + math.log1p(-min(self.accuracy, 0.5))
 
     def _log_ends(self, epsilon: float) -> DecidedEnds[float]:
         """Bounds on ln delta(epsilon)."""
@@ -156,7 +177,7 @@ class PrivacyCurve(Curve[Bracket]):
             ask = partial(_log_ends, epsilon, self.accuracy)
             if (lost := self._find_lost(-SMALLEST, 0.0)) is not None:  # P and Q share no output
                 return lost
-            ends = self._ends(ask, lambda upper: upper + math.log1p(-min(self.accuracy, 0.5)), -math.inf)
+            ends = self._ends(ask, self._share_log, -math.inf)
             return replace(ends, upper=min(ends.upper, 0.0))  # delta is at most 1
         ends = self.reverse()._log_ends(-epsilon)  # what the reversed pair loses at the opposite epsilon
         lower, _ = log_delta_from_reverse(epsilon, ends.lower)

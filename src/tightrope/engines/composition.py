@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from tightrope.engines.crossing import Crossing, Solver, choose_widest
 from tightrope.engines.face import (
     NO_HINT,
@@ -21,7 +19,6 @@ from tightrope.engines.face import (
     Table,
     raising,
 )
-from tightrope.engines.many_crossings import FEWEST, BoundsOfMany, cross_all
 from tightrope.engines.near_ceiling import find_end
 from tightrope.engines.places import MOST_FOLLOWED, Place, round_delta
 from tightrope.engines.planning import estimate_epsilon
@@ -94,6 +91,11 @@ class Composition:
             self._last = key, settled or self._bound(epsilon, self.share * accuracy)
         return self._last[1]
 
+    @property
+    def placed(self) -> tuple[LocalBounds, ...]:
+        """The bounds that were placed last, newest first."""
+        return tuple(self._locals)
+
     def _bound(self, epsilon: float, accuracy: float) -> LogBounds:
         for local in self._locals:
             # bounds made for another epsilon may lose their way here: then they certify nothing
@@ -139,26 +141,20 @@ class Composition:
         asked = self.share * accuracy
         return asked, asked if self.share < 1 else self._widest(accuracy)
 
-    def keep_epsilons(self, deltas: Sequence[float], accuracy: float) -> None:
-        """Solve for many deltas together what `epsilon_bounds` is asked next: to the last bit as each alone.
-
-        Only where no epsilon is settled without an engine; the rest is left to be solved one by one.
-        """
-        asked, widest = self._widths(accuracy)
-        places: dict[float, list[float]] = {}
-        for delta in deltas:
-            if self.follows(delta) and (delta, asked, widest) not in self._epsilons:
-                places.setdefault(round_delta(delta), []).append(delta)
-        for group in places.values():
-            if len(group) >= FEWEST:
-                for delta, found in zip(group, self._follow_all(group, asked), strict=True):
-                    if found is not None and found.is_enough(asked):
-                        self._epsilons[delta, asked, widest] = found.lower, found.upper
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether losses are finite and without bound, so that every delta and epsilon needs an engine."""
+        return bool(self.schedule) and self._highest == math.inf and not self.schedule.has_infinite_losses
 
     def follows(self, delta: float) -> bool:
         """Whether epsilon(delta) is looked for from a place close by: nothing else settles it."""
-        is_plain = self.schedule and self._highest == math.inf and not self.schedule.has_infinite_losses
-        return bool(is_plain) and delta < self._union_bound and round_delta(delta) != delta
+        return self.is_plain and delta < self._union_bound and round_delta(delta) != delta
+
+    def keep(self, delta: float, accuracy: float, crossing: Crossing) -> None:
+        """Keep a crossing that was found with others, if it is what `epsilon_bounds` would find by itself."""
+        asked, widest = self._widths(accuracy)
+        if crossing.is_enough(asked):
+            self._epsilons.setdefault((delta, asked, widest), (crossing.lower, crossing.upper))
 
     def _enclose_epsilon(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """The same, `widest` in delta at most, or NotPreciseEnough; what was found is kept."""
@@ -265,17 +261,6 @@ class Composition:
                 found = self._solve(local, guess, delta, accuracy, None, slope)
                 return found if found.is_enough(accuracy) else None
         return None
-
-    def _follow_all(self, deltas: Sequence[float], accuracy: float) -> Sequence[Crossing | None]:
-        """The same for deltas that share a place."""
-        with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
-            placed, local = self.find_place(deltas[0], accuracy)
-            if isinstance(local, BoundsOfMany):
-                with raising():
-                    guesses, slopes = placed.guess(self.schedule, np.array(list(map(math.log, deltas))))
-                    least, most = np.array(list(map(log_ends, deltas))).T
-                    return cross_all(lambda _, x: local.bound_all(x), guesses, slopes, (least, most), accuracy)
-        return [None] * len(deltas)
 
     def find_place(self, delta: float, accuracy: float) -> tuple[Place, LocalBounds]:
         """Where a delta and a run that are close were solved, and the bounds of this run there."""

@@ -1,12 +1,14 @@
 """What engines show: `Engine` is a row of the table, `ComposedCurve` the curve of a composed schedule."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+
+from tightrope.numerics.floats import Floats
 
 if TYPE_CHECKING:  # which takes long to load
     from flint import arb
@@ -119,6 +121,14 @@ class LocalBounds(Protocol):
 
 
 @runtime_checkable
+class BoundsOfMany(LocalBounds, Protocol):
+    """Bounds that are made for many epsilons at once."""
+
+    def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
+        """Bounds on ln delta at each of them, to the last bit those of `bounds`."""
+
+
+@runtime_checkable
 class Recountable(LocalBounds, Protocol):
     """Bounds whose place also suits runs of the same steps that are about as long."""
 
@@ -171,14 +181,6 @@ class EngineRow:
 
 
 Table = tuple[EngineRow, ...]
-
-
-@runtime_checkable
-class ManyAtOnce(Protocol):
-    """A composed curve that solves many questions faster together, and keeps the answers."""
-
-    def keep_epsilons(self, deltas: Sequence[float], accuracy: float) -> None:
-        """Find what `epsilon_bounds` is asked next: to the last bit what each would be told alone."""
 
 
 class ComposedCurve(Protocol):

@@ -8,13 +8,11 @@ Whatever is unusual is left out here, and solved by itself.
 
 import math
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.engines.crossing import FINEST, MOST_SECANTS, SMALLEST_STEP, Crossing
-from tightrope.engines.face import LocalBounds
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
 FEWEST = 8  # deltas for which it pays
@@ -22,14 +20,6 @@ FEWEST = 8  # deltas for which it pays
 
 Rows = NDArray[np.intp]
 BoundRows = Callable[[Rows, Floats], tuple[Floats, Floats]]  # bounds on ln delta of rows, at an epsilon each
-
-
-@runtime_checkable
-class BoundsOfMany(LocalBounds, Protocol):
-    """Bounds that are made for many epsilons at once."""
-
-    def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Bounds on ln delta at each of them, to the last bit those of `bounds`."""
 
 
 def cross_all(

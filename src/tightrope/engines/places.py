@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tightrope.engines.face import EngineDeclines, LocalBounds
-from tightrope.engines.many_crossings import BoundsOfMany
+from tightrope.engines.face import BoundsOfMany, EngineDeclines, LocalBounds
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.schedule import COUNT_BITS, FEW, FEW_BITS, Schedule
 
@@ -134,4 +133,6 @@ def _evaluate(coefficients: list[float], x: Real) -> tuple[Real, Real]:
 
 def _keep_close(x: Real) -> Real:
     """Within half as much again as was looked at: further out, a polynomial says nothing."""
-    return np.clip(x, -FARTHEST, FARTHEST) if isinstance(x, np.ndarray) else min(max(x, -FARTHEST), FARTHEST)
+    if isinstance(x, float):
+        return min(max(x, -FARTHEST), FARTHEST)
+    return np.minimum(np.maximum(x, -FARTHEST), FARTHEST)

@@ -76,18 +76,16 @@ _FILLED_BY = (full_batch, poisson, truncated_poisson, without_replacement, alloc
 def analyse(run: Run, relation: Relation, effort: Effort) -> tuple[Analysis, ...]:
     """One analysis per branch that the curve for epsilon >= 0 needs."""
     if repeats_one_step(run, relation):
-        ((step, times),) = run
-        return _recount(_analyse_twice(step, relation, effort), times)
+        return _recount(_analyse_twice(run.parts[0][0], relation, effort), run.steps)
     return _analyse(run, relation, effort)
 
 
 def repeats_one_step(run: Run, relation: Relation) -> bool:
     """Whether one more of its only step changes nothing but how often every pair is played."""
-    if len(run.parts) != 1 or type(run) is not Run:
+    if len(run.parts) != 1 or type(run) is not Run or relation.group > 1 or relation is SUBSTITUTE:
         return False
     ((step, times),) = run
-    is_plain = relation.group == 1 and relation is not SUBSTITUTE
-    return times > 1 and is_plain and isinstance(step.sampling, _DRAWN_AFRESH)
+    return times > 1 and isinstance(step.sampling, _DRAWN_AFRESH)
 
 
 # Whose analysis is the same for any number of steps from two on, unless a record is exchanged.

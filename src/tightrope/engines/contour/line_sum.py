@@ -75,7 +75,6 @@ class LineScale:
         below, above = self._log_aliases(epsilons)
         return self._aliases[0].times_all(below) + self._aliases[1].times_all(above)
 
-
     def bound_all(self, epsilons: Floats, value: Floats, charge: Floats) -> tuple[Floats, Floats]:
         """Bounds on ln delta at each epsilon, from sums that may be off by a charge.
 
@@ -91,7 +90,7 @@ class LineScale:
         return self.log_bounds(epsilons, log_least, log_most)[:2]
 
 
-def turning_abs_error(epsilon: Real, size_by_height: float) -> Real:
+def turning_abs_error(epsilon: Real, size_by_height: Real | float) -> Real:
     """What turning angles by t epsilon costs a sum, where the product and the difference are rounded.
 
     `size_by_height` is the sum of the terms' sizes times their heights t.

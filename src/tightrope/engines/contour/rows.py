@@ -40,11 +40,12 @@ class ContourRows:
         return self._scale_of(rows).bound_all(epsilons, value, charge)
 
     def _scale_of(self, rows: Rows) -> LineScale:
-        """What turns their sums into delta: only moments depend on counts."""
+        """What turns their sums into delta: moments depend on counts, so that they are arrays."""
         some = [self.scales[row] for row in rows]
-        return replace(
+        scale: LineScale = replace(
             some[0],
             log_moment=np.array([scale.log_moment for scale in some]),
             log_moment_abs_error=np.array([scale.log_moment_abs_error for scale in some]),
             log_moment_beyond=np.array([scale.log_moment_beyond for scale in some]),
         )
+        return scale
