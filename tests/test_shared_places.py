@@ -141,7 +141,7 @@ def test_a_place_tells_about_where_close_deltas_and_counts_are_crossed(
     noise: float, rate: float, count: int
 ) -> None:
     schedule = schedule_of(step(noise, rate) * count).rounded
-    place = Composition(schedule, TABLE)._place(math.exp(-12), 1e-3)
+    place = Composition(schedule, TABLE)._place(math.exp(-12), 1e-3, 6.0)
     assert place is not None
     ((_, times),) = schedule
     for now in (times - times // 16, times, times + times // 32):

@@ -292,7 +292,7 @@ def test_a_claim_is_verified_in_well_under_a_second() -> None:
             0.947,
             "claim.epsilon = 0.947 is refuted: epsilon 0.947195 is reached by what runs",
         ),
-        ("claim/epsilon", 0.9471956, "claim.epsilon = 0.9471956 is not proved"),
+        ("claim/epsilon", 0.9471957, "claim.epsilon = 0.9471957 is not proved"),
         ("claim/delta", 1e-7, "is refuted"),
         ("certified/accounted/upper", 0.96, "certified.accounted.upper"),
         ("certified/runs/upper", None, "certified.runs.upper = nothing"),

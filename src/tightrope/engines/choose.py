@@ -9,6 +9,7 @@ from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, Engine, EngineRow, Progress, Side
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
+from tightrope.engines.places import PLACES_APART
 from tightrope.engines.resolve import find_single_pass, resolve, settle_two_batches
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
@@ -16,6 +17,7 @@ from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
 QUICK_EVALUATIONS = 20_000_000  # of a contour: some 20 ms
 SHARE_BESIDE_PASSES = 1 / 8  # of the width: both sides of a pass take the rest, at little cost
+FAR_APART, CLOSE_BY = PLACES_APART  # a contour's errors hardly grow within three powers of e, a lattice's do
 MANY_STEPS = 500  # fewer hardly decay without their rarest losses
 
 
@@ -26,7 +28,7 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
         applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
         tolerances=lambda accuracy: (1e-7, accuracy / 1000, accuracy / 1e6),
         is_slow=most_evaluations > QUICK_EVALUATIONS,
-        is_shared=most_evaluations <= QUICK_EVALUATIONS,
+        apart=FAR_APART if most_evaluations <= QUICK_EVALUATIONS else 0.0,
     )
 
 
@@ -113,7 +115,7 @@ TABLE = (
         make=partial(_lattice, longest=1 << 17),
         applies=_are_uncountable,
         rounding_is_final=True,
-        is_shared=True,
+        apart=CLOSE_BY,
     ),
     EngineRow(make=partial(_jumps, longest=1 << 20), applies=_are_uncountable, is_slow=True),
     _contour(500_000_000, _are_uncountable),

@@ -20,7 +20,7 @@ from tightrope.engines.face import (
     raising,
 )
 from tightrope.engines.near_ceiling import find_end
-from tightrope.engines.places import MOST_FOLLOWED, Place, round_delta
+from tightrope.engines.places import MOST_FOLLOWED, PLACES_APART, Outlook, Place, round_delta
 from tightrope.engines.planning import estimate_epsilon
 from tightrope.engines.saddle import Cumulants, epsilon_estimate
 from tightrope.errors import NotPreciseEnough
@@ -29,7 +29,7 @@ from tightrope.numerics.text import round_outwards
 from tightrope.pairs.schedule import Schedule
 
 KEPT_LOCALS = 8
-KEPT_PLACES = 32  # a training loop moves on from one to the next; an array of deltas needs several
+KEPT_PLACES = 64  # a training loop moves on from one to the next; an array of deltas needs several
 SMALLEST_FOLLOWED = 1e-300  # delta: smaller ones are solved by themselves
 # The accuracy of the first solution: where few steps matter, a fine lattice there would be wasted.
 ROUGH = 0.1
@@ -148,7 +148,8 @@ class Composition:
 
     def follows(self, delta: float) -> bool:
         """Whether epsilon(delta) is looked for from a place close by: nothing else settles it."""
-        return self.is_plain and delta < self._union_bound and round_delta(delta) != delta
+        is_place = any(round_delta(delta, apart) == delta for apart in PLACES_APART)
+        return self.is_plain and delta < self._union_bound and not is_place
 
     def keep(self, delta: float, accuracy: float, crossing: Crossing) -> None:
         """Keep a crossing that was found with others, if it is what `epsilon_bounds` would find by itself."""
@@ -267,26 +268,29 @@ class Composition:
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             raise EngineDeclines("nothing is close")
         few = len(self.schedule.parts) <= MOST_FOLLOWED
-        about, near = self.schedule.rounded if few else self.schedule, round_delta(delta)
-        if about is self.schedule and near == delta:
-            raise EngineDeclines("this is the place itself")
-        key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2)  # wider elsewhere
-        if placed is None:
-            raise EngineDeclines("no quick engine does it")
-        if key not in self._followed:
-            with raising():
-                is_same = about is self.schedule
-                self._followed[key] = placed.local if is_same else placed.recount(self.schedule)
-        return placed, self._followed[key]
+        about = self.schedule.rounded if few else self.schedule
+        for apart in PLACES_APART:
+            near = round_delta(delta, apart)
+            if about is self.schedule and near == delta:  # this is the place itself
+                continue
+            key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2, apart)
+            if placed is not None:
+                if key not in self._followed:
+                    with raising():
+                        is_same = about is self.schedule
+                        self._followed[key] = placed.local if is_same else placed.recount(self.schedule)
+                return placed, self._followed[key]
+        raise EngineDeclines("no quick engine does it, or this is the place itself")
 
-    def _place(self, delta: float, accuracy: float) -> Place | None:
+    def _place(self, delta: float, accuracy: float, apart: float) -> Place | None:
         """Where this schedule is solved, for deltas and others of its kind that are close."""
         with suppress(EngineDeclines, NotPreciseEnough, ArithmeticError, ValueError):
             found, tilt, local = self._close_in(delta, accuracy)
             if not isinstance(local, Recountable) or local.recount is None or not found.is_enough(accuracy):
                 return None
             with raising():
-                return Place.of(self.schedule, found.upper, -tilt, local, local.recount)
+                outlook = Outlook.around(local, found.upper, -tilt, apart)
+                return Place.of(self.schedule, outlook, local, local.recount)
         return None
 
     def _close_in(self, delta: float, accuracy: float) -> tuple[Crossing, float, LocalBounds | None]:
@@ -376,8 +380,11 @@ class Composition:
 
 
 @lru_cache(maxsize=KEPT_PLACES)
-def _kept_place(schedule: Schedule, table: Table, delta: float, accuracy: float) -> Place | None:
-    """Where a schedule is solved, if a quick engine does it whose bounds can be shared."""
-    if not next(row.is_shared for row in table if row.applies(schedule)):
+def _kept_place(
+    schedule: Schedule, table: Table, delta: float, accuracy: float, apart: float
+) -> Place | None:
+    """Where a schedule is solved, if a quick engine does it whose bounds serve places so far apart."""
+    if not next(row.apart for row in table if row.applies(schedule)):
         return None
-    return Composition(schedule, [row for row in table if row.is_shared])._place(delta, accuracy)
+    quick = [row for row in table if row.apart >= apart]
+    return Composition(schedule, quick)._place(delta, accuracy, apart) if quick else None

@@ -159,7 +159,9 @@ class EngineRow:
     rounding_is_final: bool = False
     has_the_last_word: bool = False
     is_slow: bool = False
-    is_shared: bool = False  # its bounds serve deltas and runs that are close, and it declines early
+    # Its bounds serve runs that are about as long, from places so far apart in ln delta; it declines early. 0:
+    # they are for the question alone.
+    apart: float = 0.0
 
     def drowns(self, found: LogBounds, accuracy: float) -> bool:
         """Whether rounding keeps these bounds so far apart that no patience helps."""

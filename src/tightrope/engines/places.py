@@ -16,16 +16,16 @@ Recount = Callable[[Schedule], LocalBounds]
 Real = TypeVar("Real", float, Floats)
 
 MOST_FOLLOWED = 4  # kinds of steps: with more, counts are not rounded
-APART = 6.0  # of ln delta, between places
+PLACES_APART = 6.0, 2.0  # in ln delta: far apart where bounds serve so many, or else close by
 MANY_LOOKS, FEW_LOOKS = 9, 4  # at epsilons around a place, where many are told at once and where not
-AROUND = 3.5  # of ln delta: how far to look
+AROUND = 0.6  # of what is between places: how far to look
 LEAST_LOOKED, MOST_LOOKED = 0.25, 2.0  # times epsilon
 NEWTON_STEPS, FARTHEST = 3, 1.5  # from the middle, over the radius
 
 
-def round_delta(delta: float) -> float:
-    """To the nearest power of e^6, so that close deltas share a place."""
-    return math.exp(min(APART * round(math.log(delta) / APART), -1))
+def round_delta(delta: float, apart: float) -> float:
+    """To the nearest power of e^apart, so that close deltas share a place."""
+    return math.exp(min(apart * round(math.log(delta) / apart), -1))
 
 
 @lru_cache(maxsize=2)
@@ -44,9 +44,9 @@ class Outlook:
     looks: int
 
     @classmethod
-    def around(cls, local: LocalBounds, epsilon: float, slope: float) -> "Outlook":
-        """As far as ln delta moves by AROUND, about."""
-        far = AROUND / -slope
+    def around(cls, local: LocalBounds, epsilon: float, slope: float, apart: float) -> "Outlook":
+        """As far as the nearest place is halfway to others, about, and a little further."""
+        far = AROUND * apart / -slope
         low, high = max(epsilon - far, LEAST_LOOKED * epsilon), min(epsilon + far, MOST_LOOKED * epsilon)
         looks = MANY_LOOKS if isinstance(local, BoundsOfMany) else FEW_LOOKS
         return cls((low + high) / 2, (high - low) / 2, looks)
@@ -79,11 +79,8 @@ class Place:
     recount: Recount
 
     @classmethod
-    def of(
-        cls, schedule: Schedule, epsilon: float, slope: float, local: LocalBounds, recount: Recount
-    ) -> "Place":
+    def of(cls, schedule: Schedule, outlook: Outlook, local: LocalBounds, recount: Recount) -> "Place":
         """With how the curve changes with the count of each step, as far as rounding may move it."""
-        outlook = Outlook.around(local, epsilon, slope)
         shape = outlook.fit(local)
         counts = [times for _, times in schedule]
         gains = []

@@ -16,7 +16,7 @@ from tightrope.engines.contour.rows import ContourRows
 from tightrope.engines.crossing import Crossing
 from tightrope.engines.face import BoundsOfMany, ComposedCurve, EngineDeclines, LocalBounds, raising
 from tightrope.engines.many_crossings import FEWEST, cross_all
-from tightrope.engines.places import Place, round_delta
+from tightrope.engines.places import PLACES_APART, Place, round_delta
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats, log_ends
 from tightrope.pairs.schedule import Schedule
@@ -35,7 +35,7 @@ def keep_epsilons(curve: ComposedCurve, deltas: Sequence[float], accuracy: float
     places: dict[float, list[float]] = {}
     for delta in dict.fromkeys(deltas):
         if curve.follows(delta):
-            places.setdefault(round_delta(delta), []).append(delta)
+            places.setdefault(round_delta(delta, max(PLACES_APART)), []).append(delta)
     for group in places.values():
         if len(group) >= FEWEST:
             with suppress(*LOST):

@@ -310,12 +310,10 @@ class ContourLine:
         return LogBounds(log_lower, log_upper, errors)
 
     def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
-        """Bounds on ln delta at each epsilon, to the last bit those of `bounds`; no loss is infinite here.
-
-        Sums, products and cosines of rows are those of single numbers; logarithms are taken one by one.
-        """
-        if self.log_infinite[1] > -math.inf:
-            raise EngineDeclines("infinite losses are added one by one")
+        """Bounds on ln delta at each epsilon, to the last bit those of `bounds`."""
+        if self.log_infinite[1] > -math.inf:  # infinite losses are added one by one
+            found = [self.bounds(epsilon) for epsilon in epsilons.tolist()]
+            return np.array([each.lower for each in found]), np.array([each.upper for each in found])
         at_once = max(AT_ONCE // len(self.heights), 1)
         pieces = range(0, len(epsilons), at_once)
         value = np.array([each for i in pieces for each in self._add_up(epsilons[i : i + at_once])])

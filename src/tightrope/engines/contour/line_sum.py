@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tightrope.engines.face import check_order
 from tightrope.engines.saddle import GeometricTail, log_chernoff_factor
 from tightrope.engines.transforms.rooms import ROOM
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
@@ -87,7 +88,11 @@ class LineScale:
             raise ArithmeticError("sums over the contour that are no bounds")
         log_most = np.array(list(map(math.log, upper.tolist())))
         log_least = np.array(list(map(log_or_nothing, lower.tolist())))
-        return self.log_bounds(epsilons, log_least, log_most)[:2]
+        found = self.log_bounds(epsilons, log_least, log_most)[:2]
+        if not (found[0] <= found[1]).all():  # the first one that is wrong says how
+            for lowest, highest in zip(*(end.tolist() for end in found), strict=True):
+                check_order(lowest, highest)
+        return found
 
 
 def turning_abs_error(epsilon: Real, size_by_height: Real | float) -> Real:
