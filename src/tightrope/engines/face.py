@@ -159,8 +159,8 @@ class EngineRow:
     rounding_is_final: bool = False
     has_the_last_word: bool = False
     is_slow: bool = False
-    # Its bounds serve runs that are about as long, from places so far apart in ln delta; it declines early. 0:
-    # they are for the question alone.
+    # Its bounds serve runs that are about as long, from places so far apart in ln delta, and it declines
+    # early; 0 if they are for the question alone.
     apart: float = 0.0
 
     def drowns(self, found: LogBounds, accuracy: float) -> bool:
