@@ -5,13 +5,15 @@ from contextlib import suppress
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri_exp
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, enclose_in_floats
 from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
+from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
@@ -20,6 +22,8 @@ APART, NEAR, GROWS = 0.5, 6, 1.2  # of dots, in mean losses; so many of them; fr
 CLOSE, NARROW = 6.0, 0.02  # natural logarithms below what is expected; of a value, how wide it may be
 MOST_TRIES, MOST_DOTS, ENOUGH_DOTS = 5, 80, 6
 DEEPEST = -70.0  # ln delta, of the last dot
+# dots that are told at once, down to which ln delta, and seconds for them
+TURNED, TURNED_DEPTH, PATIENCE = 28, -45.0, 4.0
 EACH, FURTHER_PIECES = 8, 60  # points of each piece, and pieces beyond the last dot
 MOST_WORK = 20_000_000  # of a line
 KEPT = 32
@@ -34,7 +38,8 @@ def _guess_alone(law: PairLaw, epsilons: Floats) -> Floats:
 
 def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
     """About, without any line: one batch alone decides, or all of them together make a normal loss."""
-    mean = math.sqrt(4 * math.sinh(min(float(law.separation) ** 2, 1.0)) / law.batches)
+    square = float(law.separation) ** 2
+    mean = math.sqrt(4 * max(math.sinh(min(square, 1.0)), square) / law.batches)  # of the sum of all, or more
     return np.maximum(_guess_alone(law, epsilons), log_ndtr(mean / 2 - epsilons / mean))
 
 
@@ -45,9 +50,10 @@ class CurveSketch:
         self.law = law
         step = ShiftPair.of_normals(law.separation)
         self._pass = Allocation(step, law.batches, law.seen, is_exchanged=True)
-        places, logs = self._find_dots()
-        if len(places) < ENOUGH_DOTS:
-            raise EngineDeclines("a curve that lines do not sketch")
+        try:
+            places, logs = self._find_dots()
+        except EngineDeclines:  # few batches and little noise
+            places, logs = self._turn_dots()
         self._end, self._spline = places[-1], CubicSpline(places, logs)
         self._missing = logs[-1] - float(_guess_alone(law, np.array([places[-1]]))[0])
         edges = [*places, *(places[-1] * 2.0 ** (i / 10) for i in range(1, FURTHER_PIECES + 1))]
@@ -71,7 +77,26 @@ class CurveSketch:
             slope = (found - logs[-1]) / step
             places.append(place)
             logs.append(found)
+        if len(places) < ENOUGH_DOTS:
+            raise EngineDeclines("a curve that lines do not sketch")
         return places, logs
+
+    def _turn_dots(self) -> tuple[list[float], list[float]]:
+        """All at once, by normals that are turned."""
+        check_law(self.law)
+        a = float(self.law.separation)
+        spacing: float = short(
+            max(a * (a / 2 - ndtri_exp(TURNED_DEPTH)) - math.log(self.law.batches), 1.0) / TURNED
+        )
+        epsilons = spacing * np.arange(TURNED + 1, dtype=np.float64)
+        log_errors = tuple((guess_log_curve(self.law, epsilons) - CLOSE).tolist())
+        curve = TurnedCurve(self.law, plan_curve(self.law, spacing, log_errors), PATIENCE)
+        found = [(float(value.mid()), float(value.rad())) for value in curve.values]
+        told = [middle > 0 and radius <= NARROW * middle for middle, radius in found]
+        count = told.index(False) if False in told else len(told)
+        if count < ENOUGH_DOTS:
+            raise EngineDeclines("a curve that is not sketched")
+        return epsilons[:count].tolist(), [math.log(middle) for middle, _ in found[:count]]
 
     def _tell(self, epsilon: float, log_error: float) -> float:
         of = PassOrder(self._pass, epsilon)
