@@ -62,6 +62,17 @@ def test_coarser_rules_still_hold_the_curve(coarse: int) -> None:
     assert coarse == 1 or max(float(value.rad()) for value in wide) > 100 * float(fine[0].rad())
 
 
+def test_what_lies_before_the_first_point_is_told_by_a_square() -> None:
+    """Rules that begin early and late agree, and without the square the late ones would be far off."""
+    law, plan = law_of(0.5, 300), plan_of(0.5, 300, 0.5, 3, -12.0)
+    early = replace(plan, log_errors=(-24.0,) * 4)
+    late, exact = TurnedCurve(law, plan), TurnedCurve(law, early)
+    for i, (one, other) in enumerate(zip(late.values, exact.values, strict=True)):
+        assert one.overlaps(other)
+        with ctx.workprec(80):
+            assert late._sum_low(i) * plan.step / (math.pi * 300) > 3 * one.rad()
+
+
 def test_moments_agree_with_those_of_ratios() -> None:
     law, tilt = law_of(0.5, 300), 0.75
     table = CurveTable(law, plan_moments(law, (tilt, tilt), 2.0, -12.0))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,7 @@ Cumulants = Callable[[float], tuple[float, float, float]]
 
 LOWEST_TILT, HIGHEST_TILT = -2763, 3453  # 1e-12 and 1e15 on the grid
 LARGEST_STEP = 200  # on the grid
+MOST_LOST = 9.0  # natural logarithms: an integrand may be so much larger than what it tells
 STEEP = 50.0  # a slope over ln c at which the next tilt on the grid is half an e-fold away
 
 
@@ -107,6 +109,23 @@ def epsilon_estimate(
             chord = low + (high - low) * above / (above - below)
             new = round((new + chord) / 2)
         x = new if low < new < high else (low + high) // 2
+
+
+def explodes_early(cumulants: Cumulants, log_delta: float) -> bool:
+    """Whether moments explode at a tilt that tells only a much larger delta: no contour tells this one then.
+
+    What one tilt tells lies far above, and what the next one of the grid tells lies below.
+    """
+    tilt = epsilon_estimate(cumulants, log_delta)[1]
+    told = []
+    for index in range(grid_index(tilt) - 1, grid_index(tilt) + 2):
+        c = tilt_at(index)
+        try:
+            _, mean, _ = cumulants(c)
+            told.append(log_delta_estimate(cumulants, c, mean - 1 / c - 1 / (1 + c)))
+        except EngineDeclines:
+            told.append(-math.inf)
+    return any(here - MOST_LOST > log_delta > after for here, after in pairwise(told))
 
 
 SHIFTS_BELOW, SHIFTS_ABOVE = (-36, -16, -7, 0), (3, 10, 26, 69, 139)  # on the grid: 0.7 to 4 times the saddle

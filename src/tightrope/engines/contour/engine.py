@@ -103,7 +103,8 @@ class ContourEngine:
         log_moment, _, variance = self.cumulants(c)
         reach = on_grid(2 / math.sqrt(variance) if variance > 0 else 1 / c, REACHES)
         for transform, _ in self.guide:
-            transform.nodes(c)  # which every bound on the modulus starts from
+            if transform.bounds_by_nodes:
+                transform.nodes(c)  # or it declines
         while reach < min(1e12 * (1 + c), longest):
             log_modulus = -self.gaussian_square * reach**2 / 2
             for transform, times in self.guide:

@@ -10,6 +10,7 @@ from tightrope.engines.face import ABOVE, EngineDeclines, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.engines.passes.line import enclose_curve
+from tightrope.engines.passes.line_floats import FloatLines
 from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
@@ -23,6 +24,7 @@ NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times fu
 LEAST_DELTA = 1e-18  # where dots end
 MOST_DOTS, ENOUGH_DOTS = 400, 40  # and how many are a curve, though further ones take too long
 CLOSER, SLOWLY, TOGETHER = 0.03, 1.09, 4  # the same by line integrals, so many of which share a plan
+WIDER, IN_FLOATS = math.log(30.0), 0.1  # what floats may tell less closely; how long they take
 MOST_WORK = 120_000_000  # of all dots together: about 5 s
 ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
@@ -61,26 +63,62 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
     _, high = enclose_curve(PassOrder(pair, 0.0), math.log(ROUGH))
     scale, loss, step = 2 * high, 0.0, CLOSER * 2 * high
     low, high = enclose_curve(PassOrder(pair, 0.0), math.log(CLOSE * high))
-    dots = [(Fraction(1), Fraction(low), Fraction(high))]
-    work = 0
-    while len(dots) < MOST_DOTS and dots[-1][2] >= LEAST_DELTA:
+    dots = _Dots(pair, [(Fraction(1), Fraction(low), Fraction(high))])
+    while len(dots.found) < MOST_DOTS and dots.least >= LEAST_DELTA:
         is_near = loss < NEAR * scale
         step = step if is_near else step * SLOWLY
         losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
-        log_error = math.log(CLOSE * float(dots[-1][2]))
         try:
-            work += len(losses) * plan_line(PassOrder(pair, losses[-1]), log_error).work
-            if work > MOST_WORK:
-                raise EngineDeclines("dots that take too long")
-            for loss in losses:
-                order = Fraction(math.exp(loss))
-                low, high = enclose_curve(PassOrder(pair, loss, order), log_error, losses[-1])
-                dots.append((order, Fraction(low), Fraction(high)))
+            dots.add(losses)
         except EngineDeclines:
-            if len(dots) < ENOUGH_DOTS:
+            if len(dots.found) < ENOUGH_DOTS:
                 raise
             break  # what lies further out is told less closely
-    return tuple(dots)
+        loss = losses[-1]
+    return tuple(dots.found)
+
+
+class _Dots:
+    """Those that are known, and what they took."""
+
+    def __init__(self, pair: Allocation, found: list[TwoSidedDot]) -> None:
+        self.pair, self.found, self.work = pair, found, 0.0
+        self.floats = FloatLines()
+
+    @property
+    def least(self) -> Fraction:
+        """The curve at the last."""
+        return self.found[-1][2]
+
+    def add(self, losses: list[float]) -> None:
+        """Dots there, in floats as long as those tell them."""
+        log_error = math.log(CLOSE * float(self.least))
+        for i, loss in enumerate(losses):
+            of = self._at(loss)
+            try:
+                ends = self.floats.enclose(of, log_error, WIDER)
+            except EngineDeclines:
+                self._add_in_balls(losses[i:], log_error)
+                return
+            self._spend(self.floats.work * IN_FLOATS)
+            self._keep(of, ends)
+
+    def _add_in_balls(self, losses: list[float], log_error: float) -> None:
+        self._spend(len(losses) * plan_line(PassOrder(self.pair, losses[-1]), log_error).work)
+        for loss in losses:
+            self._keep(self._at(loss), enclose_curve(self._at(loss), log_error, losses[-1]))
+
+    def _at(self, loss: float) -> PassOrder:
+        return PassOrder(self.pair, loss, Fraction(math.exp(loss)))
+
+    def _keep(self, of: PassOrder, ends: tuple[float, float]) -> None:
+        assert of.exact_order is not None
+        self.found.append((of.exact_order, Fraction(ends[0]), Fraction(ends[1])))
+
+    def _spend(self, work: float) -> None:
+        self.work += work
+        if self.work > MOST_WORK:
+            raise EngineDeclines("dots that take too long")
 
 
 def _mean_loss(pair: Allocation) -> float:

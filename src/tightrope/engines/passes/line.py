@@ -34,7 +34,7 @@ def enclose_curve(of: PassOrder, log_error: float, near: float | None = None) ->
     planned = of if near is None else replace(of, epsilon=near, exact_order=None)
     plan = plan_line(planned, log_error)
     with ctx.workprec(plan.bits):
-        line = _Line(of, plan)
+        line = PassLine(of, plan)
         lower, upper = (line.scale * end for end in line.enclose())
         if not (lower.is_finite() and upper.is_finite()):
             raise EngineDeclines("a line integral that has no bounds")
@@ -69,18 +69,27 @@ def _ratio_path(separation: Fraction, plan: LinePlan) -> TurnedPath:
     return TurnedPath(ball(separation), arb(0), plan)
 
 
-class _Line:
+class PassLine:
     """The sum over nodes for one order, at the working precision."""
 
     def __init__(self, of: PassOrder, plan: LinePlan) -> None:
         self.of, self.plan, self.n, self.a = of, plan, of.count, ball(of.separation)
         self.t, self.k, self.scale = of.at_order(of.order)
-        self.path = TurnedPath(self.a, self.t, plan) if of.is_exchanged else _ratio_path(of.separation, plan)
+        self.path = self._make_path()
         self.left, self.right = arb(plan.left), arb(plan.right)
         self.tilt, self.period = arb(plan.tilt), arb(plan.period)
         self.weight_at = (-self.tilt * self.k).exp()
 
-    def _sum_nodes(self, transforms: list[acb]) -> arb:
+    def _make_path(self) -> TurnedPath:
+        of, plan = self.of, self.plan
+        return TurnedPath(self.a, self.t, plan) if of.is_exchanged else _ratio_path(of.separation, plan)
+
+    def _first_moment(self) -> arb:
+        """E[e^{tilt D}; left <= z <= right], but for what the path misses."""
+        return self.path.transforms[0].real
+
+    def _sum_nodes(self) -> arb:
+        transforms = self.path.transforms
         total, turns = arb(0), list_powers([(acb(0, -1) * self.path.step * self.k).exp()], self.plan.nodes)
         for m, (transform, (turn,)) in enumerate(zip(transforms, turns, strict=True)):
             s = acb(self.tilt, m * self.path.step)
@@ -96,16 +105,15 @@ class _Line:
     def enclose(self) -> tuple[arb, arb]:
         """Both ends."""
         missing = _below(self.left) if self.plan.keeps_jumps else _below(self.left) + _below(-self.right)
-        transforms = self.path.transforms
         path_error = self.path.abs_error(self.tilt)
-        moment = transforms[0].real + path_error
+        moment = self._first_moment() + path_error
         size = abs(self.tilt)
         reach = (1 / (self.period * size * size) + 1 / (2 * size)) * self.weight_at * self.n
 
         def error(each: arb) -> arb:
             return reach * each * (moment + each) ** (self.n - 1)
 
-        found = self._sum_nodes(transforms)
+        found = self._sum_nodes()
         beyond = self._beyond(missing)
         explicit, alias = self._alias_put(missing) if self.of.is_put else self._alias_call(missing)
         lowest, highest = (arb(0), arb(0)) if self.of.is_put else self._jumps()

@@ -210,7 +210,9 @@ class _Planner:
         most_work = MOST_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
         if nodes * sum(points) > most_work or max(points) > MOST_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
-        away = self._log_away(tilt, period) if self.most_cancelled < math.inf else math.log1p(abs(self.k))
+        away = math.log1p(abs(self.k))
+        if self.most_cancelled < math.inf:
+            away = float(self._log_away(np.array(tilt), np.array(period)))
         cancelled = float(self._cancelled(np.array(max(log_size, away))))
         bits = SHARED_BITS * math.ceil((BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
         return LinePlan(
@@ -233,10 +235,10 @@ class _Planner:
         """ln of what an integral of absolute values would be, about."""
         return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
 
-    def _log_away(self, tilt: float, period: float) -> float:
+    def _log_away(self, tilts: Floats, periods: Floats) -> Floats:
         """ln of what lies a period away, about, which is told and taken off."""
-        times = 1 / math.expm1(min(abs(tilt) * period, MOST_AWAY))
-        return math.log((abs(self.k) + period * (1 + times)) * times)
+        times = 1 / np.expm1(np.minimum(np.abs(tilts) * periods, MOST_AWAY))
+        return np.asarray(np.log((abs(self.k) + periods * (1 + times)) * times))
 
     def _cancelled(self, log_sizes: Floats) -> Floats:
         """Bits of terms as large as that, down to the error that is wanted."""
@@ -294,8 +296,7 @@ class _Planner:
         log_sizes = sizes[: saddle + 1] - np.log(tilts[: saddle + 1])
         work = shortest * (20 + np.maximum(log_sizes - self.log_error, 0.0))
         if self.most_cancelled < math.inf:
-            lines = zip(tilts[: saddle + 1].tolist(), shortest.tolist(), strict=True)
-            away = np.array([self._log_away(tilt, period) for tilt, period in lines])
+            away = self._log_away(tilts[: saddle + 1], shortest)
             cancelled = self._cancelled(np.maximum(log_sizes, away))
             # if it is more everywhere, the saddle has least
             work = np.where(cancelled <= max(self.most_cancelled, cancelled[-1]), work, np.inf)

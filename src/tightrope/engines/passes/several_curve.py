@@ -1,11 +1,14 @@
 """The curve of a run with passes by their transforms, where those decay; else between finite pairs."""
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ComposedCurve, EngineRow, LogBounds
+from tightrope.engines.face import ComposedCurve, EngineDeclines, EngineRow, LogBounds
+from tightrope.engines.saddle import explodes_early
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
@@ -30,9 +33,19 @@ class SeveralPasses:
         return self._make_others()
 
     @cached_property
+    def _engine(self) -> ContourEngine:
+        return ContourEngine(self.schedule, MOST_EVALUATIONS)
+
+    @cached_property
     def _own(self) -> Composition:
         """Of this curve alone: what it keeps to answer sooner, another curve must not see."""
-        return _compose(self.schedule)
+        return _compose(self.schedule, self._engine)
+
+    def _explodes_early(self, delta: float) -> bool:
+        """Whether no contour tells delta: few passes of many batches, whose rarest losses are huge."""
+        with suppress(EngineDeclines, ArithmeticError, ValueError):
+            return explodes_early(self._engine.cumulants, math.log(delta))
+        return False
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:
@@ -49,6 +62,8 @@ class SeveralPasses:
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
         try:
+            if self._explodes_early(delta):
+                return self._others.epsilon_bounds(delta, accuracy)
             return self._own.epsilon_bounds(delta, accuracy)
         except NotPreciseEnough:
             return self._others.epsilon_bounds(delta, accuracy)
@@ -80,8 +95,7 @@ def _normal_variance(pair: Pair) -> float:
     return separation**2 * (4 if pair.is_exchanged else 1) / pair.batches
 
 
-def _compose(schedule: Schedule) -> Composition:
-    engine = ContourEngine(schedule, MOST_EVALUATIONS)
+def _compose(schedule: Schedule, engine: ContourEngine) -> Composition:
     is_slow = any(isinstance(pair, Allocation) and pair.is_exchanged for pair, _ in schedule)
     share = SLOW_SHARE if is_slow else SHARE
     row = EngineRow(

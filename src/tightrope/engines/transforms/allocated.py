@@ -39,6 +39,7 @@ class MomentTable(Protocol):
 class AllocationTransform(Transform):
     """M(z) = E_Q[R^{1 + z}], R = dP/dQ; of a pass that is reversed E_Q[R^-z]."""
 
+    bounds_by_nodes = False
     rough = ROUGH
     normal_part = 1  # the variance of what the mean of all outputs adds to a loss, in squared separations / T
 

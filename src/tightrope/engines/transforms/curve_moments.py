@@ -5,26 +5,27 @@ misses less than any power of its step. theorems/proofs/turned_curve.md derives 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from flint import acb, arb, ctx
-from scipy.special import log_ndtr
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes.line import enclose_curve
+from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, FloatLines
 from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.transforms.curve_sketch import guess_curve_logs
 from tightrope.engines.transforms.pair_moments import PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
-from tightrope.engines.transforms.turned_curve import TurnedCurve, plan_curve
+from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
 from tightrope.engines.transforms.turned_strip import bound_laplace
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 
@@ -34,12 +35,16 @@ PARTS = 16  # of a line, to see what it asks for
 FURTHER = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # how far tilts are that bound what lies beyond
 GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
 BITS, KEPT_BOUNDS = 64, 256
+ROUNDING = 4 * UNIT_ROUNDOFF
+TOGETHER = 64  # powers whose means are told at once
 MOST_POINTS = 6_000
 SPARE = 3.0  # natural logarithms
 ENOUGH = 3e-5  # what all moments of a run together may be off by, where they are planned
 KEPT_TABLES = 8
 LINE_BITS = 64
-PER_LINE, PER_WORK = 0.01, 30e-9  # seconds, about: of a line, and of each node times each point of its path
+PER_LINE, PER_WORK = 0.03, 150e-9  # seconds, about: of a line, and of each node times each point of its path
+PER_FLOAT_LINE, PER_FLOAT_WORK = 0.006, 3e-9  # the same in floats
+MOST_LOST = 48.0  # bits that cancel: beyond, floats are off by more than is wanted
 NEARBY = 1e-2  # of a tilt, to see how moments grow
 
 Tilts = tuple[float, float]
@@ -51,14 +56,6 @@ class CurveLattice:
 
     spacing: float
     log_errors: tuple[float, ...]
-
-
-def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
-    """About: one batch alone decides, or all of them together make a normal loss."""
-    a = float(law.separation)
-    mean = math.sqrt(4 * math.sinh(min(a * a, 1.0)) / law.batches)
-    alone = log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a)
-    return np.asarray(np.maximum(alone, log_ndtr(mean / 2 - epsilons / mean)))
 
 
 def _guess_passes(law: PairLaw, height: float) -> float:
@@ -91,7 +88,7 @@ def plan_moments(law: PairLaw, tilts: Tilts, height: float, log_error: float) ->
     log_error = max(log_error, math.log(ENOUGH / _guess_passes(law, height)))
     spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
     epsilons = spacing * np.arange(MOST_POINTS + 1, dtype=np.float64)
-    logs = guess_log_curve(law, epsilons)
+    logs = guess_curve_logs(law, epsilons)
     tilted = [logs + tilt * epsilons for tilt in tilts]
     tops = [float(each.max()) for each in tilted]
     with ctx.workprec(64):
@@ -119,8 +116,24 @@ def _bound_curve(law: PairLaw, tilt: int) -> arb:
         factor = arb(tilt) ** tilt / arb(1 + tilt) ** (1 + tilt)
         bounds = [law.bound_mean(arb(1 + tilt), arb(tilt))]
         if 2 * (1 + tilt) <= law.batches:
-            bounds.append(list_moments(law, 1 + tilt, BITS)[1 + tilt] * _bound_inverse(law, tilt))
+            last = math.ceil((1 + tilt) / TOGETHER) * TOGETHER
+            bounds.append(list_moments(law, last, BITS)[1 + tilt] * _bound_inverse(law, tilt))
         return factor * min(bounds, key=lambda each: float(each.upper().log()))
+
+
+@lru_cache(maxsize=KEPT_BOUNDS)
+def _log_bounds(law: PairLaw) -> tuple[Floats, Floats]:
+    """Tilts, and ln of their bounds from above."""
+    wholes = _list_whole(0.0)
+    return np.array(wholes, dtype=float), np.array(
+        [float(_bound_curve(law, w).log().upper()) for w in wholes]
+    )
+
+
+def bound_log_curve(law: PairLaw, epsilon: float) -> float:
+    """Not below ln delta(epsilon): 0, or Chernoff's bound, with room for three roundings."""
+    tilts, logs = _log_bounds(law)
+    return min(0.0, float((logs - tilts * epsilon + ROUNDING * (np.abs(logs) + tilts * epsilon)).min()))
 
 
 def _bound_inverse(law: PairLaw, power: int) -> arb:
@@ -139,38 +152,71 @@ def _bound_inverse(law: PairLaw, power: int) -> arb:
     return total / math.factorial(power)
 
 
-def tell_curve(
-    law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float
-) -> tuple[int, list[arb]]:
+Told = tuple[int, list[arb]]
+Teller = Callable[[PairLaw, float, tuple[float, ...], float], Told]
+
+
+def tell_curve(law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float) -> Told:
     """The curve at multiples of a spacing, in balls of so many bits, if that takes only so many seconds."""
     with suppress(EngineDeclines):
-        return LINE_BITS, _follow_lines(law, spacing, log_errors, patience)
+        return follow_lines(law, spacing, log_errors, patience)
+    check_law(law)
     curve = TurnedCurve(law, plan_curve(law, spacing, log_errors), patience)
     return curve.bits, curve.values
 
 
-def _follow_lines(law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float) -> list[arb]:
+def follow_lines(law: PairLaw, spacing: float, log_errors: tuple[float, ...], patience: float) -> Told:
     """Each by a line integral of its own: with much noise those are short."""
     step = ShiftPair.of_normals(law.separation)
     allocation = Allocation(step, law.batches, law.seen, is_exchanged=True)
     orders = [PassOrder(allocation, spacing * i) for i in range(len(log_errors))]
-    chosen = sorted({(len(orders) - 1) * part // 3 for part in range(4)})
-    works = [plan_line(orders[i], log_errors[i]).work * PER_WORK + PER_LINE for i in chosen]
-    if len(orders) * sum(works) / len(works) > patience:
+    asked = [i for i, of in enumerate(orders) if bound_log_curve(law, of.epsilon) > log_errors[i]]
+    chosen = sorted({asked[(len(asked) - 1) * part // 3] for part in range(4)}) if asked else []
+    costs = [_guess_seconds(orders[i], log_errors[i]) for i in chosen]
+    if len(asked) * sum(costs) > patience * len(costs):
         raise EngineDeclines("a curve whose lines take too long")
-    found = []
-    for order, log_error in zip(orders, log_errors, strict=True):
-        low, high = enclose_curve(order, log_error)
-        found.append(arb(low).union(arb(high)))
-    return found
+    lines = _Lines(law, patience)
+    both = zip(orders, log_errors, strict=True)
+    return LINE_BITS, [lines.enclose(order, log_error) for order, log_error in both]
+
+
+def _guess_seconds(of: PassOrder, log_error: float) -> float:
+    plan = plan_line(of, log_error, FLOAT_CANCELLED)
+    if plan.cancelled <= MOST_LOST:
+        return plan.work * PER_FLOAT_WORK + PER_FLOAT_LINE
+    return plan_line(of, log_error).work * PER_WORK + PER_LINE
+
+
+class _Lines:
+    """One after the other in floats, or in balls where those do not do."""
+
+    def __init__(self, law: PairLaw, patience: float) -> None:
+        self.law, self.left = law, patience
+        self.floats = FloatLines()
+
+    def enclose(self, of: PassOrder, log_error: float) -> arb:
+        """Nothing is asked where Chernoff's bound is less than what may be wrong."""
+        log_most = bound_log_curve(self.law, of.epsilon)
+        if not log_most > log_error:
+            return arb(0).union(arb(log_most).exp())
+        try:
+            low, high = self.floats.enclose(of, log_error)
+        except EngineDeclines:
+            self.left -= plan_line(of, log_error).work * PER_WORK + PER_LINE
+            if self.left < 0:
+                raise
+            low, high = enclose_curve(of, log_error)
+        return arb(low).union(arb(high))
 
 
 class CurveTable:
     """The curve at the points of a lattice, in balls."""
 
-    def __init__(self, law: PairLaw, lattice: CurveLattice, patience: float = math.inf) -> None:
+    def __init__(
+        self, law: PairLaw, lattice: CurveLattice, patience: float = math.inf, tell: Teller = tell_curve
+    ) -> None:
         self.law, self.lattice, self.spacing = law, lattice, lattice.spacing
-        self.bits, values = tell_curve(law, lattice.spacing, lattice.log_errors, patience)
+        self.bits, values = tell(law, lattice.spacing, lattice.log_errors, patience)
         with ctx.workprec(self.bits):
             self.values = [self._cut(i, value) for i, value in enumerate(values)]
         self._points = self.spacing * np.arange(len(self.values))
@@ -178,9 +224,7 @@ class CurveTable:
 
     def _cut(self, i: int, value: arb) -> arb:
         """No curve is negative, or above Chernoff's bound: far out that is closer than floats."""
-        epsilon = arb(self.spacing) * i
-        bounds = (_bound_curve(self.law, whole) * (-whole * epsilon).exp() for whole in _list_whole(0.0))
-        most = min(bounds, key=lambda each: float(each.upper().log())).upper()
+        most = arb(bound_log_curve(self.law, self.spacing * i)).exp().upper()
         if not value.upper() >= 0:
             raise EngineDeclines("a curve that is negative")
         return value.lower().max(0).min(most).union(value.upper().min(most))
@@ -261,3 +305,11 @@ def tabulate_curve(
 ) -> CurveTable:
     """A table, kept."""
     return CurveTable(law, plan_moments(law, tilts, height, log_error), patience)
+
+
+@keep_refusals(maxsize=KEPT_TABLES)
+def tabulate_lines(
+    law: PairLaw, tilts: Tilts, height: float, log_error: float, patience: float
+) -> CurveTable:
+    """The same by line integrals alone."""
+    return CurveTable(law, plan_moments(law, tilts, height, log_error), patience, follow_lines)

@@ -1,13 +1,15 @@
 """The transform of a pass with normal noise in which a record is exchanged, by moments of its two ratios."""
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 
 from flint import acb, arb
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.allocated import MOST_HEIGHT, AllocationTransform, MomentTable
-from tightrope.engines.transforms.curve_moments import tabulate_curve
+from tightrope.engines.transforms.curve_moments import tabulate_curve, tabulate_lines
+from tightrope.engines.transforms.curve_sketch import sketch_curve
 from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.pairs.allocation import Allocation
@@ -18,8 +20,8 @@ SPARE, MORE = 3, 4  # by how much the power of the ratio is above the tilt, and 
 CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a thousand of them, about
 
 LEAST_CURVE_TILT = 1e-4
-QUICK = 2.0  # seconds, about: moments of ratios that take longer are left to a curve at many points
-PATIENCE, PLANNING = 8.0, 1.5  # that tables may take: of a line, and for planning
+QUICK = 1.0  # seconds, about, of what is tried first
+PATIENCE, PLANNING = 8.0, 4.0  # that tables may take: of a line, and for planning
 MOST_CURVE_HEIGHT = 1000.0
 
 
@@ -39,7 +41,7 @@ class ExchangedTransform(AllocationTransform):
         self.pair = pair
         self.pair_law = PairLaw(self.law.separation, self.law.batches, self.law.seen)
 
-    rough = -9.0
+    rough = -7.0
 
     @property
     def most_height(self) -> float:
@@ -53,28 +55,33 @@ class ExchangedTransform(AllocationTransform):
     def _exponent(self, c: float) -> float:
         return c
 
+    def _cumulants(self, c: float, log_cap: float = -math.inf) -> tuple[float, float, float]:
+        """By a sketch of the curve, where there is one: that serves all tilts."""
+        sketch = None
+        if has_curve(self.pair):
+            with suppress(EngineDeclines):
+                sketch = sketch_curve(self.pair_law)
+        return super()._cumulants(c, log_cap) if sketch is None else sketch.cumulants(c)
+
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """The table that serves all tilts between two."""
         log_error = max(log_error, CLOSEST)
-        patience = (QUICK if has_curve(self.pair) else PATIENCE) if height else PLANNING
-        try:
-            return self._tabulate_ratios(c, height, log_error, patience)
-        except EngineDeclines:
-            if not has_curve(self.pair) or c < LEAST_CURVE_TILT:
-                raise
-        with suppress(EngineDeclines):
-            return self._tabulate_curve(c, height, log_error)
-        if not height:  # where moments explode, a table for fewer tilts is shorter
-            return self._tabulate_curve(c, height, log_error, OCTAVES)
-        return self._tabulate_ratios(c, height, log_error, PATIENCE)
-
-    def _tabulate_curve(
-        self, c: float, height: float, log_error: float, octaves: int | None = None
-    ) -> MomentTable:
-        """By the curve at many points."""
-        tilts = _share_tilts(c, octaves or (OCTAVES if height else 1))
-        patience = PATIENCE if height else PLANNING
-        return tabulate_curve(self.pair_law, tilts, _share_height(height, 1), log_error, patience)
+        tables: list[Callable[[], MomentTable]] = []
+        if has_curve(self.pair) and c >= LEAST_CURVE_TILT:
+            tilts, high = (_share_tilts(c, OCTAVES), _share_height(height, 4)) if height else ((c, c), 0.0)
+            law, patience = self.pair_law, PATIENCE if height else PLANNING
+            tables += [
+                lambda: tabulate_lines(law, tilts, high, log_error, QUICK),
+                lambda: self._tabulate_ratios(c, height, log_error, min(QUICK, patience)),
+                lambda: tabulate_curve(law, tilts, high, log_error, patience),
+                # where moments explode, a table for fewer tilts is shorter
+                lambda: tabulate_lines(law, (c, c), high, log_error, patience),
+            ]
+        tables.append(lambda: self._tabulate_ratios(c, height, log_error, PATIENCE if height else PLANNING))
+        for tabulate in tables[:-1]:
+            with suppress(EngineDeclines):
+                return tabulate()
+        return tables[-1]()
 
     def _tabulate_ratios(self, c: float, height: float, log_error: float, patience: float) -> MomentTable:
         """By moments of ratios."""

@@ -142,6 +142,8 @@ LOG_ROUNDINGS = 9
 class Transform(ABC):
     """The transform of one pair. Subclasses bring the quadrature; its answers are kept here."""
 
+    bounds_by_nodes = True  # what bounds its modulus starts from nodes at that tilt
+
     def __init__(self) -> None:
         self.nodes = lru_cache(maxsize=16)(self._make_nodes)
 

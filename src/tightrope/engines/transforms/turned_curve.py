@@ -26,9 +26,9 @@ COARSE = 0.35  # the most between points of z, times the separation, for product
 ROUNDINGS = 32  # of each term of a sum of floats
 LOWEST = 600.0  # natural logarithms: rules in x do not begin below
 PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
-LEAST_SEPARATION = Fraction(1, 2)  # between normals and the middle: with less, turning them makes them large
+LEAST_SEPARATION = Fraction(1)  # between normals and the middle: with less, turning them makes them large
 MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
-PER_TERM = 8e-6  # seconds, about, of a term of the sums
+PER_TERM, USUAL_BITS = 10e-6, 160  # seconds, about, of a term of the sums; with more bits it takes longer
 TINY = 1e-9
 
 
@@ -67,15 +67,19 @@ def plan_curve(law: PairLaw, spacing: float, log_errors: tuple[float, ...]) -> T
     return TurnedPlan(spacing, count, finer, coarser, strip, log_errors)
 
 
+def check_law(law: PairLaw) -> None:
+    """Declines what no plan tells: looking for one takes long."""
+    if law.seen < law.batches or law.batches > MOST_BATCHES:
+        raise EngineDeclines("a pass that is only begun, or has too many batches")
+    if law.separation < LEAST_SEPARATION:
+        raise EngineDeclines("normals that would be turned too far")
+
+
 class TurnedCurve:
     """Balls around the curve at epsilon = 0, spacing, 2 spacing, ..."""
 
     def __init__(self, law: PairLaw, plan: TurnedPlan, patience: float = math.inf) -> None:
-        self.most_terms = patience / PER_TERM
-        if law.seen < law.batches or law.batches > MOST_BATCHES:
-            raise EngineDeclines("a pass that is only begun, or has too many batches")
-        if law.separation < LEAST_SEPARATION:
-            raise EngineDeclines("normals that would be turned too far")
+        check_law(law)
         self.law, self.plan = law, plan
         self.a, self.n = float(law.separation), law.batches
         self.theta = math.pi / (2 * self.a)
@@ -84,6 +88,7 @@ class TurnedCurve:
         starts = zip(self._ends, plan.log_errors, strict=True)
         lowest = min(first * plan.step + each for (first, _), each in starts)
         self.bits = SPARE_BITS + math.ceil((math.log(self.n) - lowest) / math.log(2))
+        self.most_terms = patience / PER_TERM / max(self.bits / USUAL_BITS, 1.0)
         with ctx.workprec(self.bits):
             self.values = self._tabulate()
 
@@ -104,16 +109,24 @@ class TurnedCurve:
             found.append((first, last))
         return found
 
-    def _bound_low(self, x: float, epsilon: float) -> float:
-        """What points below x add at most, but for rounding, to the curve: 1 - cos v <= v^2 / 2 and <= 2."""
-        a, t = self.a, math.exp(epsilon)
-        r = math.exp(x + a * a / 2)
-        square = math.exp(a * a) * (1 + t * t) + self.n * (1 + t) ** 2
-        return r * square / 2 / math.pi / (1 - math.exp(-self.plan.step)) * self.plan.step * (1 + 1e-9)
+    def _log_low(self, x: float, epsilon: float) -> float:
+        """ln of a bound on what a square misses of points below x: 0 <= v^2 / 2 - 1 + cos v <= v^4 / 24."""
+        a, n, t = self.a, self.n, math.exp(epsilon)
+        square = math.log((1 + t * t) * math.exp(a * a))  # E D^2 is less
+        logs = [
+            math.log(16 * n * (1 + math.exp(-4 * epsilon))) + 4 * epsilon + 6 * a * a,
+            math.log(3.0) + 2 * (math.log(n) + square),
+        ]
+        if epsilon:
+            logs.append(4 * (math.log(n) + math.log(math.expm1(epsilon))))
+        fourth = math.log(8) + float(np.logaddexp.reduce(logs))
+        step = self.plan.step
+        return (
+            3 * (x + a * a / 2) + fourth + math.log(step / (24 * math.pi * n) / -math.expm1(-3 * step)) + TINY
+        )
 
     def _find_first(self, epsilon: float, log_error: float) -> float:
-        log_one = math.log(self._bound_low(0.0, epsilon))
-        x = log_error - SPARE - log_one
+        x = (log_error - SPARE - self._log_low(0.0, epsilon)) / 3
         if x < -LOWEST:
             raise EngineDeclines("a curve that begins too far out")
         return x
@@ -301,6 +314,15 @@ class TurnedCurve:
     def _strip(self) -> Strip:
         return Strip(self.law, self.plan.strip, self.plan.spacing, self.plan.count)
 
+    def _sum_low(self, i: int) -> arb:
+        """Points before the first, by E S^2 = n E D^2 + n (n - 1) (t - 1)^2."""
+        first, _ = self._ends[i]
+        a, step = ball(self.law.separation), arb(self.plan.spacing) / self.plan.finer * self.plan.coarser
+        t, square = (arb(self.plan.spacing) * i).exp(), (a * a).exp()
+        each = square * (1 + t * t) - 2 * t / square
+        r = (step * (first - 1) + a * a / 2).exp()
+        return (each + (self.n - 1) * (t - 1) ** 2) * self.n / 2 * r / (1 - (-step).exp())
+
     def _finish(self, i: int, total: arb) -> arb:
         """The rule with what lies beyond its ends and what it may miss."""
         plan, n = self.plan, self.n
@@ -308,10 +330,10 @@ class TurnedCurve:
         a, step = ball(self.law.separation), arb(plan.spacing) / plan.finer * plan.coarser
         epsilon = arb(plan.spacing) * i
         above = (-(step * (last + 1) + a * a / 2)).exp() / (1 - (-step).exp())
-        found = (1 - epsilon.exp()) / 2 + (total + above) * step / (arb.pi() * n)
+        found = (1 - epsilon.exp()) / 2 + (total + above + self._sum_low(i)) * step / (arb.pi() * n)
         at = self._epsilon(i)
         high = math.exp(self._log_most(plan.step * last, at)) * float(above.upper()) * plan.step / n
-        low = self._bound_low(plan.step * first, at)
+        low = math.exp(self._log_low(plan.step * first, at))
         between = self._strip.bound(i) / (math.pi * n) / math.expm1(2 * math.pi * plan.strip / plan.step)
         error = (low + high + between) * (1 + 1e-6)
         if not error < math.inf:

@@ -1,0 +1,154 @@
+"""About the curve of a pass in which a record is exchanged, and its moments: to plan with, never a bound."""
+
+import math
+from contextlib import suppress
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import log_ndtr, ndtri_exp
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, enclose_in_floats
+from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.rooms import short
+from tightrope.engines.transforms.transform import keep_refusals
+from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
+from tightrope.numerics.floats import Floats
+from tightrope.pairs.allocation import Allocation
+from tightrope.pairs.shift_pair import ShiftPair
+
+APART, NEAR, GROWS = 0.5, 6, 1.2  # of dots, in mean losses; so many of them; from there on ever further
+CLOSE, NARROW = 6.0, 0.02  # natural logarithms below what is expected; of a value, how wide it may be
+MOST_TRIES, MOST_DOTS, ENOUGH_DOTS = 5, 80, 6
+DEEPEST = -70.0  # ln delta, of the last dot
+# dots that are told at once, down to which ln delta, and seconds for them
+TURNED, TURNED_DEPTH, PATIENCE = 28, -45.0, 4.0
+EACH, FURTHER_PIECES = 8, 60  # points of each piece, and pieces beyond the last dot
+MOST_WORK = 20_000_000  # of a line
+KEPT = 32
+ALONE = 2.0  # natural logarithms, above what one batch alone makes: beyond that it does not decide
+
+
+def _guess_alone(law: PairLaw, epsilons: Floats) -> Floats:
+    """About, where one batch alone decides."""
+    a = float(law.separation)
+    return np.asarray(log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a))
+
+
+def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
+    """About, without any line: one batch alone decides, or all of them together make a normal loss."""
+    square = float(law.separation) ** 2
+    mean = math.sqrt(4 * max(math.sinh(min(square, 1.0)), square) / law.batches)  # of the sum of all, or more
+    return np.maximum(_guess_alone(law, epsilons), log_ndtr(mean / 2 - epsilons / mean))
+
+
+class CurveSketch:
+    """Dots on the curve, and what lies between and beyond them."""
+
+    def __init__(self, law: PairLaw) -> None:
+        self.law = law
+        step = ShiftPair.of_normals(law.separation)
+        self._pass = Allocation(step, law.batches, law.seen, is_exchanged=True)
+        try:
+            places, logs = self._find_dots()
+        except EngineDeclines:  # few batches and little noise
+            places, logs = self._turn_dots()
+        self._end, self._spline = places[-1], CubicSpline(places, logs)
+        self._missing = logs[-1] - float(_guess_alone(law, np.array([places[-1]]))[0])
+        edges = [*places, *(places[-1] * 2.0 ** (i / 10) for i in range(1, FURTHER_PIECES + 1))]
+        nodes, weights = np.polynomial.legendre.leggauss(EACH)
+        middle, half = (np.add(edges[1:], edges[:-1]) / 2, np.subtract(edges[1:], edges[:-1]) / 2)
+        self._x = np.add.outer(middle, 0.0 * nodes).ravel() + np.multiply.outer(half, nodes).ravel()
+        self._log_weights = np.log(np.multiply.outer(half, weights).ravel())
+        self._logs = self.log_curve(self._x)
+
+    def _find_dots(self) -> tuple[list[float], list[float]]:
+        first = self._tell(0.0, -CLOSE)
+        scale = 2 * math.exp(first)
+        places, logs, step, slope = [0.0], [first], APART * scale, -1 / scale
+        while len(places) < MOST_DOTS and logs[-1] > DEEPEST:
+            step = step if len(places) <= NEAR else step * GROWS
+            place = places[-1] + step
+            try:
+                found = self._tell(place, logs[-1] + 1.5 * slope * step - CLOSE)
+            except EngineDeclines:
+                break
+            slope = (found - logs[-1]) / step
+            places.append(place)
+            logs.append(found)
+        if len(places) < ENOUGH_DOTS:
+            raise EngineDeclines("a curve that lines do not sketch")
+        return places, logs
+
+    def _turn_dots(self) -> tuple[list[float], list[float]]:
+        """All at once, by normals that are turned."""
+        check_law(self.law)
+        a = float(self.law.separation)
+        spacing: float = short(
+            max(a * (a / 2 - ndtri_exp(TURNED_DEPTH)) - math.log(self.law.batches), 1.0) / TURNED
+        )
+        epsilons = spacing * np.arange(TURNED + 1, dtype=np.float64)
+        log_errors = tuple((guess_log_curve(self.law, epsilons) - CLOSE).tolist())
+        curve = TurnedCurve(self.law, plan_curve(self.law, spacing, log_errors), PATIENCE)
+        found = [(float(value.mid()), float(value.rad())) for value in curve.values]
+        told = [middle > 0 and radius <= NARROW * middle for middle, radius in found]
+        count = told.index(False) if False in told else len(told)
+        if count < ENOUGH_DOTS:
+            raise EngineDeclines("a curve that is not sketched")
+        return epsilons[:count].tolist(), [math.log(middle) for middle, _ in found[:count]]
+
+    def _tell(self, epsilon: float, log_error: float) -> float:
+        of = PassOrder(self._pass, epsilon)
+        for _ in range(MOST_TRIES):
+            plan = plan_line(of, log_error, FLOAT_CANCELLED)
+            if plan.work > MOST_WORK:
+                break
+            low, high = enclose_in_floats(of, plan)
+            if high - low <= NARROW * low:
+                return math.log((low + high) / 2)
+            log_error = min(log_error - CLOSE, math.log(high) - CLOSE)
+        raise EngineDeclines("a curve that lines do not sketch")
+
+    def log_curve(self, epsilons: Floats) -> Floats:
+        """About ln delta there."""
+        last, slope, bend = (float(self._spline(self._end, order)) for order in range(3))
+        far = np.maximum(epsilons - self._end, 0.0)
+        alone = _guess_alone(self.law, epsilons)
+        if self._missing < ALONE:  # one batch decides already
+            beyond = alone + self._missing
+        else:
+            beyond = np.logaddexp(last + min(slope, 0.0) * far + min(bend, 0.0) * far * far / 2, alone)
+        return np.where(far == 0, self._spline(np.minimum(epsilons, self._end)), beyond)
+
+    def cumulants(self, c: float) -> tuple[float, float, float]:
+        """About ln M(c), and its first two derivatives.
+
+        M(c) = 1 + c (c + 1) times the integral of (e^{c x} + e^{-(1 + c) x}) delta(x) over x > 0.
+        """
+        x, base = self._x, self._log_weights + self._logs
+        top = max(float((base + c * x).max()), 0.0)
+        up, down = np.exp(base + c * x - top), np.exp(base - (1 + c) * x - top)
+        whole, first, second = (float(up @ x**k + (-1) ** k * (down @ x**k)) for k in range(3))
+        factor, slope = c * (c + 1), 2 * c + 1
+        one = math.exp(-top)
+        value, rise = factor * whole, slope * whole + factor * first
+        bend = 2 * whole + 2 * slope * first + factor * second
+        mean, log_moment = rise / (one + value), top + math.log(one + value) if top else math.log1p(value)
+        variance = bend / (one + value) - mean * mean
+        if not variance > 0:
+            raise EngineDeclines("a tilt at which a sketch tells nothing")
+        return log_moment, mean, variance
+
+
+@keep_refusals(maxsize=KEPT)
+def sketch_curve(law: PairLaw) -> CurveSketch:
+    """A sketch, kept."""
+    return CurveSketch(law)
+
+
+def guess_curve_logs(law: PairLaw, epsilons: Floats) -> Floats:
+    """By a sketch, where there is one."""
+    with suppress(EngineDeclines):
+        return sketch_curve(law).log_curve(epsilons)
+    return guess_log_curve(law, epsilons)
