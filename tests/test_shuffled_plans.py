@@ -127,7 +127,7 @@ def test_if_shuffled_and_the_command_say_what_the_sampling_says(shell: Shell, re
 
 
 def test_under_add_and_remove_the_command_says_what_no_sum_is_divided_by(shell: Shell) -> None:
-    words = "epsilon --noise 4 --sampling shuffle --records 1000 --batch 30 --epochs 1 --delta 1e-5"
+    words = "epsilon --noise 4 --sampling shuffle --records 100 --batch 30 --epochs 1 --delta 1e-5"
     condition = "no sum is divided by the size of a smaller last batch"
     assert condition in " ".join(shell(f"{words} --relation remove")[1].split())
     assert condition not in " ".join(shell(f"{words} --relation substitute")[1].split())
