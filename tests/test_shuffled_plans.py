@@ -139,8 +139,8 @@ def test_under_add_and_remove_the_command_says_what_no_sum_is_divided_by(shell: 
         "delta --noise 4 --epsilon 1 --steps 20 --relation remove",
         "curve --noise 4 --epsilons 1 2 --steps 20 --relation remove",
         "risk --noise 4 --steps 20 --relation remove",
-        "steps --noise 4 --relation remove --epsilon 2 --delta 1e-5",
-        "epsilon --accountant exact --noise 4 --steps 20 --relation remove --delta 1e-5",
+        "steps --noise 4 --relation remove --epsilon 0.7 --delta 1e-5",
+        "epsilon --accountant exact --width 0.05 --noise 4 --steps 20 --relation remove --delta 1e-5",
         "epsilon --accountant monte-carlo --draws 1000 --noise 4 --steps 20 --relation remove --delta 1e-5",
     ],
 )
