@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^(```|~~~)([^\n]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 SHELLS = ("", "text", "console", "sh", "shell", "bash")
 PROMPT = "$ "
+SPECIAL = "|&;<>()$`\\\"'*?[]#~\n"  # to a shell: a line without them is words
 RAN = (0, 3, 4)  # exit codes of commands that answer; 1 is a bug and 2 a refusal
 PROGRAMS = {
     "tightrope": "from tightrope.cli.entry import main; main()",
@@ -81,13 +82,16 @@ def run_command(command: str, folder: Path) -> str:
         _furnish(folder)
     if command.startswith("python examples/opacus_"):
         return _run_here(command.split()[1:], folder)
+    recipe = recipe_of(command).strip()
+    if recipe.startswith("tightrope ") and not set(recipe) & set(SPECIAL):
+        return _type_here(recipe.split()[1:], folder)
     known = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(known),
     }
     done = subprocess.run(
-        ["sh", "-c", recipe_of(command)],
+        ["sh", "-c", recipe],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -97,6 +101,20 @@ def run_command(command: str, folder: Path) -> str:
     )
     assert done.returncode in RAN, f"{command}\nends with {done.returncode}\n{done.stdout}"
     return done.stdout
+
+
+def _type_here(words: list[str], folder: Path) -> str:
+    """What `tightrope WORDS` prints in this process, where pages that ask the same share the answer."""
+    from tightrope.cli.entry import main
+
+    said, code = io.StringIO(), None
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.chdir(folder):
+        try:
+            main(words)
+        except SystemExit as end:
+            code = end.code
+    assert code in RAN, f"{words}\nends with {code}\n{said.getvalue()}"
+    return said.getvalue()
 
 
 def _run_here(words: list[str], folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from mpmath import mp, mpc, mpf  # type: ignore[import-untyped] # mpmath has no stubs
@@ -70,6 +70,7 @@ def _laplace_upper(x: mpf) -> mpf:
     return mp.exp(-x) / 2 if x > 0 else 1 - mp.exp(x) / 2
 
 
+@cache  # in many digits it takes long, and several engines are judged by it
 def two_step_delta(noise: str, direction: str, rate: mpf, shift: mpf, epsilon: mpf) -> mpf:
     """Two sampled steps, to 12 digits: the integral over x of density_P(x) delta_1(epsilon - loss(x))."""
     one_step = {"normal": normal_step_delta, "laplace": laplace_step_delta}[noise]

@@ -74,7 +74,7 @@ def test_in_each_pass_every_record_comes_exactly_once(batches: int) -> None:
 def test_every_allocation_of_records_to_bins_is_equally_likely(records: int, batches: int) -> None:
     for seed, least in ((2, SURPRISING), (None, IMPOSSIBLE)):
         sampler = BallsInBinsSampler(records=records, batches=batches, seed=seed)
-        seen = Counter(choices(drawn, records) for drawn in passes_of(sampler, batches, 4000))
+        seen = Counter(choices(drawn, records) for drawn in passes_of(sampler, batches, 2000))
         assert equally_likely_p(seen, batches**records) > least
 
 
@@ -103,7 +103,7 @@ def test_a_bin_is_a_poisson_batch_at_the_rate_of_one_in_so_many(records: int, ba
 def test_every_choice_of_batches_is_equally_likely(records: int, batches: int, chosen: int) -> None:
     for seed, least in ((6, SURPRISING), (None, IMPOSSIBLE)):
         sampler = RandomAllocationSampler(records=records, batches=batches, chosen=chosen, seed=seed)
-        seen = Counter(choices(drawn, records) for drawn in passes_of(sampler, batches, 4000))
+        seen = Counter(choices(drawn, records) for drawn in passes_of(sampler, batches, 2000))
         assert all(len(taken) == chosen for made in seen for taken in made)
         assert equally_likely_p(seen, math.comb(batches, chosen) ** records) > least
 

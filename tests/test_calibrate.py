@@ -495,7 +495,7 @@ def test_the_most_steps_are_safe_with_either_effort_and_more_with_the_greater() 
 
 
 def test_the_smallest_noise_is_safe_with_either_effort_and_less_with_the_greater() -> None:
-    goal: Any = {"steps": 5, "epsilon": 0.5, "delta": 1e-5, "relation": tr.SUBSTITUTE}
+    goal: Any = {"steps": 5, "epsilon": 0.3, "delta": 1e-5, "relation": tr.SUBSTITUTE}
     quick, tight = (
         tr.smallest_noise(FIXED_SIZE, **goal),
         tr.smallest_noise(FIXED_SIZE, **goal, by=tr.Certified(effort=tr.TIGHT)),

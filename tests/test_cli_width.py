@@ -319,7 +319,7 @@ def at_a_terminal(words: str, columns: int) -> str:
 def test_a_terminal_sees_what_columns_of_its_width_would_print_with_the_answer_in_bold(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
-    words = "contrast --noise 2 --sampling poisson --rate 0.1 --steps 10 --delta 1e-6 1e-5"  # a quick one
+    words = "contrast --noise 2 --sampling poisson --rate 0.1 --steps 10 --delta 1e-6"  # a quick one
     shown = at_a_terminal(words, width)
     assert shown.startswith("\x1b[1mIf batches are drawn")
     monkeypatch.setenv("COLUMNS", str(width))

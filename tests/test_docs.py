@@ -52,6 +52,7 @@ def needy() -> list[tuple[Path, str]]:
 @pytest.mark.filterwarnings(
     "ignore:The accountant 'tightrope' is for Poisson"
 )  # what a page is there to show
+@pytest.mark.usefixtures("contrasted_once")
 def test_examples_that_need_a_library_do_what_the_page_says(page: Path, needs: str) -> None:
     for library in needs.split(","):
         pytest.importorskip(library, reason=f"{library} is not installed: make training")
@@ -71,6 +72,7 @@ def run_examples(text: str, name: str, needs: str = "") -> doctest.TestResults:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.usefixtures("contrasted_once")
 def test_examples_do_what_the_page_says(page: Path) -> None:
     assert run_examples(page.read_text(), page.name).failed == 0
 

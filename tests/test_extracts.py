@@ -20,7 +20,7 @@ NOT_RUN: dict[str, str] = {}
 NEEDS = {"examples/opacus_": ("torch", "opacus")}
 
 # what several pages quote is run once, and seconds of work may take minutes beside other work
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("contrasted_once")]
 
 
 @cache

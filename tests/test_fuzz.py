@@ -13,23 +13,23 @@ from fuzz.verdict import AGREES, CRASHED, DISAGREES, REFUSED, UNDECIDED, Kind, V
 
 SEED = 16
 SECONDS = 1.0  # of CPU for one question: the sample leaves out what takes long
-# how many questions of each kind: about 45 s of CPU in all
+# how many questions of each kind: about 20 s of CPU in all
 SAMPLE = {
-    "delta": 800,
-    "epsilon": 400,
-    "infinite mass": 800,
-    "renyi": 25,
-    "monte carlo": 30,
-    "noise for one release": 30,
-    "attack": 10,
-    "delta, two steps": 8,
-    "epsilon, two steps": 6,
-    "accuracies": 12,
-    "inverse": 12,
-    "add or remove": 8,
-    "more": 15,
-    "ledger": 5,
-    "renyi bound": 10,
+    "delta": 400,
+    "epsilon": 200,
+    "infinite mass": 400,
+    "renyi": 15,
+    "monte carlo": 12,
+    "noise for one release": 12,
+    "attack": 6,
+    "delta, two steps": 4,
+    "epsilon, two steps": 4,
+    "accuracies": 5,
+    "inverse": 5,
+    "add or remove": 5,
+    "more": 8,
+    "ledger": 3,
+    "renyi bound": 6,
 }
 
 

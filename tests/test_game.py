@@ -17,7 +17,7 @@ from tightrope.engines.face import BELOW
 from tightrope.engines.game.above import GameAbove, Profile, Window, convex_minorant, lattice_masses
 from tightrope.engines.game.below import GameBelow, LabelLaw, label_law, triangle_law
 from tightrope.engines.game.exchange_curve import both_orders, spread_lognormal
-from tightrope.engines.game.layout import COARSE, USUAL, Layout, Planner, grains_for, seconds_to_play
+from tightrope.engines.game.layout import COARSE, SKETCH, USUAL, Layout, Planner, grains_for, seconds_to_play
 from tightrope.engines.game.moves import RepeatedLaw, add_labels
 from tightrope.engines.game.pooling import cover_triangles, curves_of, largest_loss
 from tightrope.engines.game.substitution import PlayedGame, _play_above, _play_below, ignore_progress
@@ -141,7 +141,7 @@ def test_every_triangle_lies_below_some_curve_of_the_cover(rate: float, noise: f
     """At every order at once, and after everything that is done to the curves on the way to the lattice."""
     spacing = largest_loss(rate, 1 / noise**2, 4.0) / 40
     window = Window(spacing=spacing, last=60, reach=40, tilt=1.0)
-    game = GameAbove(cover_triangles(normal(rate, noise), COARSE.quality), window)
+    game = GameAbove(cover_triangles(normal(rate, noise), SKETCH.quality), window)
     orders = np.exp(np.arange(-40, 41) * spacing)
     held = slice(40 - game.left, None)  # below, a chord goes on to order 0
     for gram in [

@@ -575,6 +575,7 @@ def test_a_sweep_asks_about_groups() -> None:
     assert one["upper"] < many["lower"]
 
 
+@pytest.mark.usefixtures("contrasted_once")
 def test_a_contrast_with_a_claim_about_groups_is_about_groups() -> None:
     table = tr.contrast(RUN, delta=1e-6, claimed=(tr.Poisson, tr.ADD_OR_REMOVE.of(2)))
     assert {row.relation.group for row in table.rows} == {2}

@@ -268,10 +268,10 @@ def test_renyi_bounds_of_passes_are_refused_by_name() -> None:
 def test_other_accountants_agree() -> None:
     run = bins(1.0, 30) * 60
     certified = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE)
-    exact = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.Exact(width=0.01))
+    exact = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.Exact(width=0.03))
     assert exact.lower <= certified.upper
     assert certified.lower <= exact.upper
-    drawn = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.MonteCarlo(draws=20_000))
+    drawn = tr.epsilon(run, delta=1e-4, relation=tr.REMOVE, by=tr.MonteCarlo(draws=8_000))
     assert drawn.lower <= certified.upper
     assert certified.lower <= drawn.upper
 

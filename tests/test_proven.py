@@ -31,13 +31,9 @@ def run_of(steps: int, noise: float = NOISE) -> tr.Run:
 
 def density(means: Iterable[tuple[float, ...]]) -> np.ndarray:
     """The density of two noisy sums, a mixture over equally likely means, on the grid squared."""
-    total = np.zeros((GRID.size, GRID.size))
-    every = list(means)
-    for first, second in every:
-        one = np.exp(-(((GRID - first) / NOISE) ** 2) / 2)
-        two = np.exp(-(((GRID - second) / NOISE) ** 2) / 2)
-        total += np.outer(one, two)
-    return total / len(every) / (2 * math.pi * NOISE**2)
+    every = np.array(list(means))
+    one, two = (np.exp(-(((GRID[:, None] - every[:, slot]) / NOISE) ** 2) / 2) for slot in (0, 1))
+    return np.asarray(one @ two.T) / len(every) / (2 * math.pi * NOISE**2)
 
 
 def sums_of_orders(records: tuple[float, ...], batch: int) -> list[tuple[float, ...]]:

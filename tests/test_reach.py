@@ -73,7 +73,7 @@ def test_the_contour_reaches_low_rates_at_large_noise() -> None:
     assert line.bounds(2.5e-6).width < 1e-6
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 4.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 5.0])
 def test_jumps_rarer_than_floats_are_counted_in_their_own_units(epsilon: float) -> None:
     # delta is e^-526 to e^-2283: as plain numbers the tilted jumps underflow, and what is left is wrong
     step = tr.Step(tr.Gaussian(noise_multiplier=5.8583540169650785), tr.Poisson(rate=0.0014884157019607806))

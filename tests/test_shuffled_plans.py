@@ -127,7 +127,7 @@ def test_if_shuffled_and_the_command_say_what_the_sampling_says(shell: Shell, re
 
 
 def test_under_add_and_remove_the_command_says_what_no_sum_is_divided_by(shell: Shell) -> None:
-    words = "epsilon --noise 4 --sampling shuffle --records 1000 --batch 30 --epochs 1 --delta 1e-5"
+    words = "epsilon --noise 4 --sampling shuffle --records 100 --batch 30 --epochs 1 --delta 1e-5"
     condition = "no sum is divided by the size of a smaller last batch"
     assert condition in " ".join(shell(f"{words} --relation remove")[1].split())
     assert condition not in " ".join(shell(f"{words} --relation substitute")[1].split())
@@ -139,8 +139,8 @@ def test_under_add_and_remove_the_command_says_what_no_sum_is_divided_by(shell: 
         "delta --noise 4 --epsilon 1 --steps 20 --relation remove",
         "curve --noise 4 --epsilons 1 2 --steps 20 --relation remove",
         "risk --noise 4 --steps 20 --relation remove",
-        "steps --noise 4 --relation remove --epsilon 2 --delta 1e-5",
-        "epsilon --accountant exact --noise 4 --steps 20 --relation remove --delta 1e-5",
+        "steps --noise 4 --relation remove --epsilon 0.7 --delta 1e-5",
+        "epsilon --accountant exact --width 0.05 --noise 4 --steps 20 --relation remove --delta 1e-5",
         "epsilon --accountant monte-carlo --draws 1000 --noise 4 --steps 20 --relation remove --delta 1e-5",
     ],
 )

@@ -257,7 +257,7 @@ def random_walk(rng: np.random.Generator) -> tuple[Atoms, tuple[float, float], t
 
 def test_sums_on_a_contour_are_never_below_direct_convolution_and_close_to_it() -> None:
     rng, ratios = np.random.default_rng(1), []
-    for i in range(16):
+    for i in range(8):
         atoms, (low, high), counts, deviation = random_walk(rng)
         levels = (-low / 5, high) if i % 4 == 0 else (low, high)
         spacing = FINE * deviation * high

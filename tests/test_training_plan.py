@@ -231,7 +231,7 @@ def test_shuffling_is_no_excuse_for_the_epsilon_of_poisson_batches() -> None:
 
 def test_more_epochs_of_a_shuffle_never_tell_less_even_if_the_last_is_broken_off() -> None:
     def ends(epochs: float) -> tr.Bracket:
-        plan = tr.Training(records=200, batch=30, epochs=epochs, sampling=tr.Poisson)
+        plan = tr.Training(records=70, batch=15, epochs=epochs, sampling=tr.Poisson)
         return tr.epsilon_if_shuffled(plan, noise_multiplier=1, delta=1e-5, relation=tr.SUBSTITUTE)
 
     found = [ends(epochs) for epochs in (0.5, 1, 1.5, 2, 2.2, 3)]

@@ -40,7 +40,7 @@ from tightrope.audit.recordings.hypotheses import BatchStatistics
 from tightrope.audit.recordings.naming import find_interval
 from tightrope.audit.recordings.overlaps import overlap_moments
 from tightrope.audit.recordings.recording import record
-from tightrope.audit.recordings.schemes import weigh_schemes
+from tightrope.audit.recordings.schemes import _test_balls_in_bins, _test_shuffle
 from tightrope.audit.recordings.watch import batches_needed, watch
 
 
@@ -54,7 +54,7 @@ def seen(draw: Draw, seed: int, n: int = 10_000, b: int = 64, count: int = 200) 
 
 @pytest.mark.parametrize(("draw", "scheme"), DRAWN)
 def test_each_scheme_is_recognised_in_200_batches_of_64_out_of_10_000(draw: Draw, scheme: Scheme) -> None:
-    assert {seen(draw, seed).scheme for seed in range(40)} == {scheme}
+    assert {seen(draw, seed).scheme for seed in range(16)} == {scheme}
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_each_scheme_is_recognised_in_200_batches_of_64_out_of_10_000(draw: Draw
     ("draw", "scheme"), [pair for pair in DRAWN[:6] if pair[0] is not shuffled_and_half_used]
 )
 def test_other_sizes_are_recognised_too(draw: Draw, scheme: Scheme, n: int, b: int, count: int) -> None:
-    assert {seen(draw, seed, n, b, count).scheme for seed in range(5)} == {scheme}
+    assert {seen(draw, seed, n, b, count).scheme for seed in range(3)} == {scheme}
 
 
 def test_tiny_recordings_are_right_or_unknown() -> None:
     answered = 0
-    for seed in range(1000):
+    for seed in range(500):
         rng = np.random.default_rng([seed, 1])
         n, count = int(rng.integers(3, 50)), int(rng.integers(1, 40))
         b = int(rng.integers(1, n // 2 + 1))
@@ -83,7 +83,7 @@ def test_tiny_recordings_are_right_or_unknown() -> None:
         found = watch(draw(rng, n, b, count), records=n, repeats_allowed=True).scheme
         assert found in (scheme, Scheme.UNKNOWN), (seed, draw.__name__, n, b, count)
         answered += found is scheme
-    assert answered > 100
+    assert answered > 50
 
 
 @pytest.mark.parametrize(("draw", "scheme"), DRAWN)
@@ -233,11 +233,12 @@ def test_p_values_of_the_true_scheme_are_small_as_rarely_as_they_say(n: int, b: 
     calibrated(repeating, REPEATING, n, b, count, 200)
 
 
+WHOLE = {Scheme.SHUFFLE: _test_shuffle, Scheme.BALLS_IN_BINS: _test_balls_in_bins}
 WHOLE_SCHEMES = [
     (draw, scheme, *size)
     for draw, scheme in DRAWN
     for size in SIZES
-    if scheme in (Scheme.SHUFFLE, Scheme.BALLS_IN_BINS)
+    if scheme in WHOLE
     and not (
         draw is shuffled_and_half_used and size[0] // 2 < 2 * size[1]
     )  # one batch per epoch is another scheme
@@ -248,8 +249,8 @@ WHOLE_SCHEMES = [
 def test_so_are_those_of_whole_schemes(draw: Draw, scheme: Scheme, n: int, b: int, count: int) -> None:
     values = []
     for seed in range(100):
-        found = weigh_schemes(BatchStatistics(join(draw(np.random.default_rng([seed, 6]), n, b, count), n)))
-        values += [verdict.p_value for verdict in found if verdict.scheme is scheme]
+        stats = BatchStatistics(join(draw(np.random.default_rng([seed, 6]), n, b, count), n))
+        values.append(WHOLE[scheme](stats).p_value)
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 100**0.5
 
 

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -278,16 +280,20 @@ SIZE_TESTS: dict[str, Callable[[NDArray[np.int64], SizeLaw], Clue]] = {
 SMALL = [(30, 3, 12), (100, 2, 50), (20, 10, 40), (300, 10, 40), (1000, 2, 100), (100, 50, 80), (50, 1, 90)]
 
 
+@cache
+def binomial_sizes(n: int, b: int, count: int) -> list[tuple[Any, Any]]:
+    """200 recordings of binomial sizes, each with its law, which every test of sizes asks for."""
+    rng = np.random.default_rng([n, b, count])
+    drawn = [rng.binomial(n, b / n, size=count) for _ in range(200)]
+    return [(sizes, find_size_law(sizes, n)) for sizes in drawn]
+
+
 @pytest.mark.parametrize(("n", "b", "count"), [(N, B, 400), *SMALL])
 @pytest.mark.parametrize("name", SIZE_TESTS)
 def test_p_values_of_binomial_sizes_are_small_as_rarely_as_they_say(
     name: str, n: int, b: int, count: int
 ) -> None:
-    rng = np.random.default_rng([n, b, count])
-    values = []
-    for _ in range(200):
-        drawn = rng.binomial(n, b / n, size=count)
-        values.append(SIZE_TESTS[name](drawn, find_size_law(drawn, n)).p_value)
+    values = [SIZE_TESTS[name](drawn, law).p_value for drawn, law in binomial_sizes(n, b, count)]
     assert np.mean(np.array(values) < 0.01) <= 0.01 + 0.4 / 200**0.5
 
 

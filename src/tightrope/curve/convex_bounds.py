@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Chords = tuple[NDArray[np.intp], NDArray[np.intp]]
 NO_CHORD = -1
+KEPT_ODDS = 1024
 BITS = 192  # a chord between places one float apart loses 53 of them
 BITS_PER_EPSILON = 1.45  # above 1 / ln 2: e^epsilon has so many digits before the point
 
@@ -114,21 +116,46 @@ def certify(known: Known, objective: Objective, chords: Chords) -> tuple[float, 
             for i in range(len(odds) - 1)
         ]
         bounds.append(at_least[-1] if down[-1] <= 0 else beyond[-1])
-        lower = min(max(map(floor_float, ends)) for ends in zip(bounds, beyond, strict=True))
-        return lower, min(map(ceil_float, at_most))
+        highest = (max(ends, key=_lower) for ends in zip(bounds, beyond, strict=True))
+        return floor_float(min(highest, key=_lower)), ceil_float(min(at_most, key=_upper))
+
+
+def _lower(value: "arb") -> "arb":
+    """The lower end of a ball, as a ball of one number: of two such it is certain which is less."""
+    if value.is_nan():
+        raise ArithmeticError("a ball that is not a number bounds nothing")
+    return value.lower()
+
+
+def _upper(value: "arb") -> "arb":
+    """The upper end."""
+    return -_lower(-value)
 
 
 def _enclose(known: Known, objective: Objective) -> tuple[list["arb"], list["arb"], list["arb"]]:
     """The odds and both bounds there, from t = 0 on, where D is 1 and X is 0."""
+    from flint import ctx
+
     from tightrope.numerics.balls import ball
 
     odds, low, high = [ball(0.0)], *([ball(float(not objective.excess))] for _ in range(2))
     for epsilon, found in zip(known.epsilons, known.found, strict=True):
-        t = ball(epsilon).exp()
-        bounds = objective.values(epsilon, t, ball(epsilon).expm1(), found)
+        t, gain = _odds(epsilon, ctx.prec)
+        bounds = objective.values(epsilon, t, gain, found)
         for numbers, number in zip((odds, low, high), (t, *bounds), strict=True):
             numbers.append(ball(number) if isinstance(number, float) else number)
     return odds, low, high
+
+
+@lru_cache(maxsize=KEPT_ODDS)
+def _odds(epsilon: float, bits: int) -> tuple["arb", "arb"]:
+    """e^epsilon, and what it is more than 1: both rates of a place ask for it, and so do later questions."""
+    from flint import ctx
+
+    from tightrope.numerics.balls import ball
+
+    with ctx.workprec(bits):
+        return ball(epsilon).exp(), ball(epsilon).expm1()
 
 
 def _bound_between(start: "arb", end: "arb", width: "arb", down: "arb", up: "arb") -> "arb":

@@ -91,6 +91,9 @@ class TradeOff:
 
     curve: BracketedCurve
     _seen: dict[float, Bracket] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found: dict[Fraction, tuple[Bracket, Bracket]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @overload
     def true_positive_rate(self, false_positive_rate: float | Fraction) -> Bracket: ...
@@ -186,7 +189,9 @@ class TradeOff:
         elif rate == 1:
             hits, misses = Bracket(1.0, 1.0), Bracket(0.0, 0.0)
         else:
-            hits, misses = self._search(rate)
+            if rate not in self._found:  # who asks for one of both often asks for the other
+                self._found[rate] = self._search(rate)
+            hits, misses = self._found[rate]
         hits = _common(hits, Bracket(floor_fraction(rate), 1.0), _complement(misses))
         if hits.relative_width > 4 * self.curve.accuracy and not self.curve.leaves_a_gap:
             raise NotPreciseEnough(
@@ -211,10 +216,11 @@ class TradeOff:
             known = self._known()
             # doubles the range that is known
             stride = max(known.epsilons[-1] - known.epsilons[0], self._scale)
-            hits, misses = guess(known, of_hits, stride), guess(known, of_misses, stride)
-            coarse = next((found for found in (hits, misses) if not found.is_fine(enough)), None)
+            guesses = (guess(known, objective, stride) for objective in (of_hits, of_misses))
+            coarse = next((found for found in guesses if not found.is_fine(enough)), None)
             if coarse is None or not self._look(coarse.look_at):
                 break
+        hits, misses = guess(known, of_hits, stride), guess(known, of_misses, stride)
         least_hits, most_hits = certify(known, of_hits, hits.chords)
         least_misses, most_misses = (-end for end in reversed(certify(known, of_misses, misses.chords)))
         return Bracket(max(least_hits, 0.0), most_hits), Bracket(max(least_misses, 0.0), most_misses)
