@@ -166,6 +166,38 @@ def test_an_array_of_deltas_is_answered_like_each_alone() -> None:
         assert found == tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE)
 
 
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "logs"),
+    [(0.609, 0.00979, 16, (-9.2, -14.8)), (4.288, 0.00257, 2, (-15.2, -20.8))],
+)
+def test_an_array_of_deltas_of_few_steps_is_answered_like_each_alone(
+    noise: float, rate: float, count: int, logs: tuple[float, float]
+) -> None:
+    """A contour declines at the place that they share, and those closer by are not all of one kind."""
+    run, deltas = step(noise, rate) * count, np.exp(np.linspace(*logs, 12))
+    found = tr.privacy_curve(run, relation=tr.ADD_OR_REMOVE).epsilon(deltas)
+    for delta, bracket in zip(deltas.tolist(), found, strict=True):
+        assert bracket == tr.epsilon(run, delta=delta, relation=tr.ADD_OR_REMOVE)
+
+
+def test_no_more_rounds_are_answered_in_vain_than_were_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    ahead, ask = [], tr.PrivacyCurve.epsilons_of_longer
+
+    def watch(curve: tr.PrivacyCurve, delta: float, more: int) -> list[tr.Bracket]:
+        ahead.append(more)
+        return ask(curve, delta, more)
+
+    monkeypatch.setattr(tr.PrivacyCurve, "epsilons_of_longer", watch)
+    for increments, expected in (([1, 1, 1, 1, 1, 1, 1, 1], [2, 4]), ([7, 1, 7, 1, 7, 1], []), ([5] * 6, [])):
+        ahead.clear()
+        kept = tr.Ledger(relation=tr.ADD_OR_REMOVE)
+        kept.record(step(1.0, 0.01) * 500)
+        for more in increments:
+            kept.record(step(1.0, 0.01) * more)
+            kept.epsilon(1e-6)
+        assert ahead == expected
+
+
 @pytest.mark.parametrize("count", [4, 17])
 def test_an_answer_does_not_depend_on_how_closely_others_were_asked_for(count: int) -> None:
     run = step(1.0, 0.01) * count

@@ -6,37 +6,34 @@ from tightrope.curve.bracket import Bracket
 from tightrope.curve.privacy_curve import PrivacyCurve
 from tightrope.setting.run import Step
 
-FIRST, MOST = 4, 64  # rounds that are answered together: never many more than were asked so far
+MOST = 64  # rounds that are answered together
 
 
 @dataclass
 class AnswersAhead:
     """Answers that are known before they are asked for: each is the one that its run gets by itself.
 
-    Where a question follows the same one with one step less, the next four rounds are answered together, then
-    eight, and so on, which takes a third of the time. Anything else begins anew.
+    Where two questions follow the same one, each with one step more, the next two rounds are answered
+    together, and then as many as there were so far, which takes a third of the time. Anything else begins
+    anew, so that never more is answered in vain than was asked.
     """
 
     asked: tuple[Step, float, int] | None = None  # last: the step, delta, and how often it had been taken
-    rounds: int = FIRST
+    followed: int = 0  # how many rounds in a row went on from the last one
     known: dict[int, Bracket] = field(default_factory=dict)
 
     def look_up(self, step: Step, times: int, delta: float) -> Bracket | None:
         """The answer after so many steps, if it was prepared."""
-        if not self._goes_on(step, times, delta):
-            self.rounds, self.known = FIRST, {}
+        if self.asked == (step, delta, times - 1):
+            self.followed += 1
+        else:
+            self.followed, self.known = 0, {}
+        self.asked = step, delta, times
         return self.known.pop(times, None)
 
-    def prepare(self, curve: PrivacyCurve, step: Step, times: int, delta: float) -> None:
-        """Answer the next rounds if it seems that they will come; `curve` is that of the steps so far."""
-        if self._goes_on(step, times, delta):
-            found = curve.epsilons_of_longer(delta, self.rounds)
+    def prepare(self, curve: PrivacyCurve) -> None:
+        """Answer the next rounds if it seems that they will come; `curve` is that of what was asked last."""
+        if self.asked is not None and self.followed > 1:
+            _, delta, times = self.asked
+            found = curve.epsilons_of_longer(delta, min(self.followed, MOST))
             self.known = dict(enumerate(found, times + 1))
-            self.rounds = min(2 * self.rounds, MOST)
-
-    def note(self, step: Step, times: int, delta: float) -> None:
-        """Remember what was asked, for the next round."""
-        self.asked = step, delta, times
-
-    def _goes_on(self, step: Step, times: int, delta: float) -> bool:
-        return self.asked == (step, delta, times - 1)

@@ -216,8 +216,7 @@ class Ledger:
             curve = self.curve(progress)
             found = curve.epsilon(delta)
             if repeats_one_step(self.run, self._relation):
-                self._ahead.prepare(curve, step, times, delta)
-        self._ahead.note(step, times, delta)
+                self._ahead.prepare(curve)
         return found
 
     def remaining(self, epsilon: float, delta: float, step: Step | None = None) -> int:

@@ -26,7 +26,7 @@ def _contour(most_evaluations: int, applies: Callable[[Schedule], bool]) -> Engi
     return EngineRow(
         make=partial(ContourEngine, most_evaluations=most_evaluations),
         applies=lambda schedule: not schedule.shares_no_output and applies(schedule),
-        tolerances=lambda accuracy: (1e-7, accuracy / 1000, accuracy / 1e6),
+        tolerances=lambda accuracy: (1e-6, accuracy / 1000, accuracy / 1e6),
         is_slow=most_evaluations > QUICK_EVALUATIONS,
         apart=FAR_APART if most_evaluations <= QUICK_EVALUATIONS else 0.0,
     )

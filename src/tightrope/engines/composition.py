@@ -71,7 +71,7 @@ class Composition:
         self._made: dict[EngineRow, Engine] = {}
         self._locals: list[LocalBounds] = []
         self._found: dict[tuple[float, float], LogBounds | NotPreciseEnough] = {}
-        self._followed: dict[tuple[float, float], LocalBounds] = {}  # by delta and accuracy of their place
+        self._followed: dict[tuple[float, ...], LocalBounds] = {}  # by where their place is
         self._last: tuple[tuple[float, float], LogBounds] | None = None  # what was asked last, and the answer
         self._epsilons: dict[tuple[float, ...], tuple[float, float] | NotPreciseEnough] = {}
 
@@ -263,17 +263,20 @@ class Composition:
                 return found if found.is_enough(accuracy) else None
         return None
 
-    def find_place(self, delta: float, accuracy: float) -> tuple[Place, LocalBounds]:
+    def find_place(
+        self, delta: float, accuracy: float, apart: Sequence[float] = PLACES_APART
+    ) -> tuple[Place, LocalBounds]:
         """Where a delta and a run that are close were solved, and the bounds of this run there."""
         if delta < SMALLEST_FOLLOWED or self._cumulants is not None:
             raise EngineDeclines("nothing is close")
         few = len(self.schedule.parts) <= MOST_FOLLOWED
         about = self.schedule.rounded if few else self.schedule
-        for apart in PLACES_APART:
-            near = round_delta(delta, apart)
+        for distance in apart:
+            near = round_delta(delta, distance)
             if about is self.schedule and near == delta:  # this is the place itself
                 continue
-            key, placed = (near, accuracy), _kept_place(about, self.table, near, accuracy / 2, apart)
+            placed = _kept_place(about, self.table, near, accuracy / 2, distance)
+            key = near, distance, accuracy
             if placed is not None:
                 if key not in self._followed:
                     with raising():
@@ -386,5 +389,5 @@ def _kept_place(
     """Where a schedule is solved, if a quick engine does it whose bounds serve places so far apart."""
     if not next(row.apart for row in table if row.applies(schedule)):
         return None
-    quick = [row for row in table if row.apart >= apart]
+    quick = [row for row in table if row.apart == apart]
     return Composition(schedule, quick)._place(delta, accuracy, apart) if quick else None

@@ -23,6 +23,7 @@ NEGLIGIBLE = -7.0  # ln of the share of delta that losses too rare to plan for m
 # than about delta is better if it is so much smaller.
 SOME_JUMPS, LARGE_JUMP, AS_RARE_AS_DELTA, MUCH_SMALLER = 0.05, 0.25, 2.0, 0.6
 BISECTIONS = 20
+MOST_LOG_MASS = 600.0  # over delta: more is far too much as well, and its sum a number
 
 
 class Plan:
@@ -63,7 +64,7 @@ class Plan:
             with np.errstate(divide="ignore"):
                 parts.append((losses, np.log(weights) + log_moment - c * losses + math.log(times)))
         losses = np.concatenate([losses for losses, _ in parts])
-        masses = np.exp(np.concatenate([logs for _, logs in parts]) - log_delta)
+        masses = np.exp(np.minimum(np.concatenate([logs for _, logs in parts]) - log_delta, MOST_LOG_MASS))
         low, high = 0.0, most
         for _ in range(BISECTIONS):
             middle = (low + high) / 2

@@ -35,11 +35,12 @@ def keep_epsilons(curve: ComposedCurve, deltas: Sequence[float], accuracy: float
     places: dict[float, list[float]] = {}
     for delta in dict.fromkeys(deltas):
         if curve.follows(delta):
-            places.setdefault(round_delta(delta, max(PLACES_APART)), []).append(delta)
+            places.setdefault(round_delta(delta, PLACES_APART[0]), []).append(delta)
     for group in places.values():
         if len(group) >= FEWEST:
             with suppress(*LOST):
-                placed, local = curve.find_place(group[0], curve.share * accuracy)
+                # places closer by would be different ones for some of the group
+                placed, local = curve.find_place(group[0], curve.share * accuracy, PLACES_APART[:1])
                 if isinstance(local, BoundsOfMany):
                     for delta, found in zip(
                         group, _cross(curve, placed, local, group, accuracy), strict=True

@@ -63,7 +63,7 @@ class Schedule:
         return self if counts == list(self.parts) else self.recount(times for _, times in counts)
 
     def recount(self, counts: Iterable[int]) -> "Schedule":
-        """The same pairs, played so often."""
+        """The same pairs, each played so often, at least once."""
         schedule = Schedule.__new__(Schedule)
         object.__setattr__(
             schedule,

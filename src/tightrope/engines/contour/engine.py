@@ -11,6 +11,7 @@ charged for it.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -43,6 +44,7 @@ from tightrope.pairs.schedule import Schedule
 LEAST_NODES = 20  # of a transform, to tell early that a line takes too many evaluations
 AT_ONCE = 1 << 18  # terms of rows that are added together: two megabytes
 BLOCK = 128  # terms that are added in floats, in any order; sums of blocks are added exactly
+CLOSER, MOST_FURTHER = 0.1, 1.7  # than the tolerance, if the integral reaches at most so many times further
 PERIODS, REACHES = 1.1, 1.25  # ratios of the grids for period and cut-off, shared by runs of similar length
 
 
@@ -90,12 +92,19 @@ class ContourEngine:
         return log_moment, mean, variance
 
     def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> "ContourLine":
-        """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`."""
+        """A contour placed for `epsilon`, each of whose errors should stay below `tolerance`.
+
+        They stay CLOSER where that costs next to nothing: then more epsilons and runs are told from there.
+        """
         saddle = tilt_for_epsilon(self.cumulants, epsilon, hint.tilt)
         log_goal = min(log_delta_estimate(self.cumulants, saddle, epsilon), 0.0) + math.log(tolerance)
         spot = place_contour(self.cumulants, saddle, epsilon, log_goal)
         longest = self.most_evaluations / LEAST_NODES * 2 * math.pi / spot.period
         reach = self._reach(spot.tilt, epsilon, log_goal, longest)
+        with suppress(EngineDeclines):
+            closer = place_contour(self.cumulants, saddle, epsilon, log_goal + math.log(CLOSER))
+            if closer.tilt == spot.tilt:  # for which the reach was found
+                return self.line_at(closer, reach, CLOSER * tolerance)
         return self.line_at(spot, reach, tolerance)
 
     def _reach(self, c: float, epsilon: float, log_goal: float, longest: float) -> float:
@@ -105,13 +114,19 @@ class ContourEngine:
         for transform, _ in self.guide:
             if transform.bounds_by_nodes:
                 transform.nodes(c)  # or it declines
-        while reach < min(1e12 * (1 + c), longest):
+        found = math.inf
+        while reach < min(1e12 * (1 + c), longest, MOST_FURTHER * found):
             log_modulus = -self.gaussian_square * reach**2 / 2
             for transform, times in self.guide:
                 log_modulus += times * math.log(min(transform.modulus_from(c, reach), 1.0))
-            if log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) < log_goal:
+            excess = log_modulus + log_moment - c * epsilon - math.log(math.pi * reach) - log_goal
+            if excess < math.log(CLOSER):
                 return reach
+            if excess < 0:
+                found = min(found, reach)
             reach = on_grid(1.01 * reach, REACHES)
+        if found < math.inf:
+            return found
         raise EngineDeclines("the integrand decays too slowly")
 
     def line_at(self, spot: Placement, reach: float, tolerance: float) -> "ContourLine":

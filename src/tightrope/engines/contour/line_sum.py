@@ -111,4 +111,6 @@ def check_sum(value: float, upper: float, charge: float) -> None:
 
 def log_or_nothing(x: float) -> float:
     """Ln x, or -inf where a lower bound is no bound."""
+    if math.isnan(x):
+        raise ArithmeticError("a lower bound that is no number")
     return math.log(x) if x > 0 else -math.inf
