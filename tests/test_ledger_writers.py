@@ -125,7 +125,9 @@ def test_a_ledger_saved_elsewhere_is_a_copy_and_both_files_are_kept_up_to_date(p
     assert copied.read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda kept: pickle.loads(pickle.dumps(kept))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.copy, copy.deepcopy, lambda kept: pickle.loads(pickle.dumps(kept))]
+)
 def test_a_duplicate_of_a_saved_ledger_goes_on_beside_it(
     duplicate: Callable[[Ledger], Ledger], path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import io
 import json
 import math
 import os
@@ -23,8 +24,6 @@ except ModuleNotFoundError:  # Windows has none
 
 PATIENCE = 60.0  # seconds to wait for another writer, who needs milliseconds
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02  # seconds between two looks at the part file
-_OPEN = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_MAKE = _OPEN | os.O_CREAT | os.O_EXCL
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)  # as some network file systems say
 _LONGEST_NAME = 60  # characters of a name in that of its part file: names have 255 bytes at most
 
@@ -229,22 +228,66 @@ def write_alone(path: Path, *, what: str, reads: bool = True) -> "Iterator[Draft
     without having read it (`reads=False`) takes a part file of its own instead.
     """
     named = f"{what} {str(path)!r}"
-    with _refuse_what_fails(named):
-        draft = _open_draft(path.resolve(), named, reads=reads)  # a link goes on pointing to the file
+    draft = Draft(path, named)
     try:
+        with _refuse_what_fails(named):
+            draft.take(reads=reads)
         yield draft
     finally:
         draft.discard()
 
 
 class Draft:
-    """The part file of a target that nobody else writes to, whose place it can take."""
+    """The part file of a target, whose place it can take; made before the lock, so that it can give it up."""
 
-    def __init__(self, part: Path, descriptor: int, target: Path, named: str) -> None:
+    def __init__(self, target: Path, named: str) -> None:
         self.target = target
-        self._part, self._descriptor, self._named = part, descriptor, named
-        self._file = _identify(os.fstat(descriptor))
+        self._named, self._part = named, target
+        self._held: io.FileIO | None = None
+        self._file: os.stat_result | None = None
         self._is_renaming = False
+
+    def take(self, *, reads: bool) -> None:
+        """Open the part file, once no other writer has it."""
+        self.target = self.target.resolve()  # a link goes on pointing to the file
+        _mode(self.target)  # refuses what is no file before one is made beside it
+        name = self.target.name[:_LONGEST_NAME]
+        part, end = self.target.with_name(f".{name}.part"), time.monotonic() + PATIENCE
+        pause = _SHORTEST_PAUSE
+        while not (tried := self._try(part))[0]:
+            _, has_locks = tried
+            if not (has_locks or reads):
+                part = self.target.with_name(f".{name}.{os.urandom(4).hex()}.part")
+            elif time.monotonic() > end:
+                dead = "" if has_locks else f" or has died at it; if none is writing, remove {str(part)!r}"
+                raise TimeoutError(f"another process has been writing it for {PATIENCE:g} s{dead}")
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _try(self, part: Path) -> tuple[bool, bool]:
+        """Whether the part file is ours now, and whether locks tell whose it is."""
+        is_made = True
+        try:
+            self._held = io.FileIO(part, "x+", opener=_open)
+        except FileExistsError:
+            if fcntl is None:
+                return False, False
+            is_made = False
+            try:
+                self._held = io.FileIO(part, "r+", opener=_open)
+            except FileNotFoundError:  # the other writer is done
+                return False, True
+        is_locked = _try_lock(self._held.fileno())
+        file = os.fstat(self._held.fileno())
+        is_mine = (is_made if is_locked is None else is_locked) and _is_at(
+            part, file
+        )  # not renamed meanwhile
+        if is_mine:
+            self._part, self._file = part, file
+        else:
+            self.close()
+        return is_mine, is_locked is not None
 
     def put_in_place(self, content: bytes) -> None:
         """Replace the target by this content; when this returns, it is on disk."""
@@ -252,11 +295,13 @@ class Draft:
             mode = _mode(self.target)
             if mode is not None:
                 os.chmod(self._part, mode)
-            os.ftruncate(self._descriptor, 0)  # a writer that was killed may have left something
+            assert self._held is not None
+            descriptor = self._held.fileno()
+            os.ftruncate(descriptor, 0)  # a writer that was killed may have left something
             rest = memoryview(content)
             while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
-            os.fsync(self._descriptor)
+                rest = rest[os.write(descriptor, rest) :]
+            os.fsync(descriptor)
             if fcntl is None:
                 self.close()  # Windows renames no open file
             self._is_renaming = True
@@ -276,64 +321,24 @@ class Draft:
         """Remove what did not take the target's place, and let the next writer go on."""
         if fcntl is None:
             self.close()  # Windows removes no open file, and nobody else takes one that is there
-        with contextlib.suppress(OSError):
-            if self._is_part():  # else a part file of that name is the next writer's
-                self._part.unlink()
-        self.close()
+        try:
+            with contextlib.suppress(OSError):
+                if self._is_part():  # else a part file of that name is the next writer's
+                    self._part.unlink()
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Close the file, which gives up the lock."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
+        if self._held is not None:
+            self._held.close()
 
     def _is_part(self) -> bool:
-        return _find(self._part) == self._file
+        return self._file is not None and _is_at(self._part, self._file)
 
 
-def _open_draft(target: Path, named: str, *, reads: bool) -> Draft:
-    """The part file of a target, once no other writer has it."""
-    _mode(target)  # refuses what is no file before one is made beside it
-    name = target.name[:_LONGEST_NAME]
-    part, end = target.with_name(f".{name}.part"), time.monotonic() + PATIENCE
-    pause = _SHORTEST_PAUSE
-    while True:
-        descriptor, has_locks = _take(part)
-        if descriptor is not None:
-            return Draft(part, descriptor, target, named)
-        if not (has_locks or reads):
-            part = target.with_name(f".{name}.{os.urandom(4).hex()}.part")
-        elif time.monotonic() > end:
-            dead = "" if has_locks else f" or has died at it; if none is writing, remove {str(part)!r}"
-            raise TimeoutError(f"another process has been writing it for {PATIENCE:g} s{dead}")
-        else:
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _take(part: Path) -> tuple[int | None, bool]:
-    """The part file, opened, unless another writer has it; and whether locks tell who does."""
-    is_made = True
-    try:
-        descriptor = os.open(part, _MAKE, 0o666)
-    except FileExistsError:
-        if fcntl is None:
-            return None, False
-        is_made = False
-        try:
-            descriptor = os.open(part, _OPEN)
-        except FileNotFoundError:  # the other writer is done
-            return None, True
-    try:
-        is_locked = _try_lock(descriptor)
-        is_mine = is_made if is_locked is None else is_locked
-        if is_mine and _find(part) == _identify(os.fstat(descriptor)):  # else it was renamed meanwhile
-            return descriptor, is_locked is not None
-    except BaseException:
-        os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None, is_locked is not None
+def _open(part: str, how: int) -> int:
+    return os.open(part, how | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
 def _try_lock(descriptor: int) -> bool | None:
@@ -361,16 +366,12 @@ def _refuse_what_fails(named: str) -> Iterator[None]:
         raise kind(named, f"could not be written: {_explain(problem)}", remedy) from problem
 
 
-def _identify(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
-def _find(path: Path) -> tuple[int, int] | None:
-    """Which file has that name now, if any."""
+def _is_at(path: Path, file: os.stat_result) -> bool:
+    """Whether the file has that name now."""
     try:
-        return _identify(os.lstat(path))
+        return os.path.samestat(os.lstat(path), file)
     except FileNotFoundError:
-        return None
+        return False
 
 
 def _mode(target: Path) -> int | None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -54,7 +55,7 @@ class Ledger:
     not said, `conditions` names it for more than one kind of step, and every answer prints it. A ledger of
     steps "chosen on the way" records them and refuses to answer: `Filter` bounds them. Steps on
     batches of passes, as of `BallsInBins`, go on with the pass that was begun: before a new sampler begins
-    another, record the rest of it.
+    another, record the rest of it. A ledger belongs to one thread: two that record at once may lose steps.
 
     >>> import tightrope as tr
     >>> ledger = Ledger(relation=tr.ADD_OR_REMOVE)
@@ -119,9 +120,9 @@ class Ledger:
         # a Run refuses more steps than it can count
         grown = Run(tuple((step, times + self._times.get(step, 0)) for step, times in recorded))
         if grown:
+            self._forget()
             self._times.update(grown.parts)
             self._last = grown.parts[-1][0]
-            self._forget()
             self._keep()
 
     def count(self, step: Step, times: int) -> None:
@@ -130,17 +131,17 @@ class Ledger:
         `record` checks a run as a whole. With cold caches, as after a training step, that takes 30
         microseconds. What is unusual goes there.
         """
-        known = self._times.get(step, 0)
+        known = self._times.get(step, 0) if isinstance(step, Step) else 0
         if not (known and type(times) is int and 0 < times <= MOST_STEPS - known):
-            self.record(step * times)
+            self.record(as_run(step) * times)
             return
+        self._forget()
         self._times[step] = known + times
         self._last = step
-        self._forget()
         self._keep()
 
     def _forget(self) -> None:
-        """What was true of fewer steps."""
+        """What was true of fewer steps: before there are more, because an interrupt may come in between."""
         self._run = None
         self._answers.clear()
 
@@ -279,10 +280,10 @@ class Ledger:
         return found.add(subtract(self._times, before), self._last), subtract(dict(found.run), before)
 
     def _adopt(self, target: Path, merged: SavedLedger, news: Run) -> None:
-        for step, times in news:
-            self._times[step] = self._times.get(step, 0) + times
         if news:
             self._forget()
+        for step, times in news:
+            self._times[step] = self._times.get(step, 0) + times
         self._saved[target], self._id, self._last = merged, merged.id, merged.last
 
     @staticmethod
@@ -338,6 +339,9 @@ class Ledger:
             run=self.run,
             last=self._last,
         )
+
+    def __copy__(self) -> "Ledger":
+        return deepcopy(self)  # two ledgers must not share what they recorded
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):

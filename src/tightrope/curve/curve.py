@@ -112,7 +112,7 @@ def check_all(values: ArrayLike | Fraction, check_one: Callable[[Any], Checked],
         return [check_one(values)]
     try:
         array = np.asarray(values)
-    except ValueError:  # ragged
+    except (ValueError, TypeError, RuntimeError):  # ragged, or a tensor that wants gradients
         array = np.array(["ragged"])
     if array.ndim == 0:
         return [check_one(array[()] if isinstance(values, np.ndarray) else values)]
