@@ -171,8 +171,9 @@ def compose_side(
     if not passes_have_transforms(schedule):
         return OnePass(single, lambda: OneExchangedPass(single, side, compose))
     moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side, compose))
-    turned = TurnedPass(single, lambda: moments)
-    return OnePass(single, lambda: turned)
+    turned = TurnedPass(single, lambda: moments, lines_are_left=False)
+    lines = OnePass(single, lambda: turned)
+    return TurnedPass(single, lambda: lines, lines_are_left=True)
 
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:

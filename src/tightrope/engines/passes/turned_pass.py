@@ -5,19 +5,21 @@ Lines in frequencies are too long there. theorems/proofs/turned_curve.md derives
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property, lru_cache
 
 import numpy as np
 from flint import arb, ctx
 
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
-from tightrope.engines.transforms.curve_sketch import sketch_curve
+from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
 from tightrope.numerics.balls import ceil_float, floor_float
-from tightrope.numerics.floats import log_ends
+from tightrope.numerics.floats import Floats, log_ends
 from tightrope.pairs.allocation import Allocation
 
 KEPT_ENDS, KEPT_CROSSINGS = 256, 64
@@ -28,15 +30,18 @@ CLOSEST = 1e-6  # of that in epsilon
 LOOSE = math.log(1e-2)  # what may be wrong at epsilon 0, where nothing is asked
 FARTHEST = 200.0  # larger epsilons are left to others
 SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
+SHORT_LINE = 1_000_000  # nodes of a line times points of its path: balls take as long as turned normals
 MOST_ORDERS, HALVINGS = 12, 60  # that a search may take; of one along a sketch
 NEARBY = 1e-3  # to see how steep a sketch is
 
 
 class TurnedPass:
-    """Both ends by turned normals; where those decline, by `others`."""
+    """Both ends by turned normals; where those decline, or lines should be quicker, by `others`."""
 
-    def __init__(self, allocation: Allocation, others: Callable[[], ComposedCurve]) -> None:
-        self.allocation, self._make_others = allocation, others
+    def __init__(
+        self, allocation: Allocation, others: Callable[[], ComposedCurve], *, lines_are_left: bool
+    ) -> None:
+        self.allocation, self._make_others, self._lines_are_left = allocation, others, lines_are_left
 
     @cached_property
     def _others(self) -> ComposedCurve:
@@ -50,6 +55,7 @@ class TurnedPass:
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
         try:
+            self._prefer_lines(epsilon, accuracy)
             lower, upper = _enclose(self.allocation, epsilon, accuracy)
         except EngineDeclines:
             return self._others.log_bounds(epsilon, accuracy)
@@ -58,9 +64,22 @@ class TurnedPass:
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
         try:
+            self._prefer_lines(_guess_place(_law_of(self.allocation), delta), accuracy)
             return cross_turned(self.allocation, delta, accuracy)
         except EngineDeclines:
             return self._others.epsilon_bounds(delta, accuracy)
+
+    def _prefer_lines(self, epsilon: float, accuracy: float) -> None:
+        if self._lines_are_left and _lines_are_short(self.allocation, epsilon, accuracy):
+            raise EngineDeclines("a pass whose line integrals are quicker")
+
+
+def _lines_are_short(allocation: Allocation, epsilon: float, accuracy: float) -> bool:
+    log_size = float(guess_log_curve(_law_of(allocation), np.array([epsilon]))[0])
+    with suppress(EngineDeclines):  # some take too long
+        of = PassOrder(allocation, epsilon)
+        return plan_line(of, log_size + math.log(FINER * accuracy)).work <= SHORT_LINE
+    return False
 
 
 def _law_of(allocation: Allocation) -> PairLaw:
@@ -132,14 +151,21 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
 
 def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
     """About where the curve crosses delta, and how fast ln delta falls there: by its sketch."""
-    sketch, goal = sketch_curve(law), math.log(delta)
+    log_curve = sketch_curve(law).log_curve
+    place = _cross_about(log_curve, delta)
+    here, there = log_curve(np.array([place, place + NEARBY])).tolist()
+    return place, max((here - there) / NEARBY, SLOWEST)
 
-    def height(epsilon: float) -> float:
-        return float(sketch.log_curve(np.array([epsilon]))[0]) - goal
 
+def _guess_place(law: PairLaw, delta: float) -> float:
+    """The same without a sketch."""
+    return _cross_about(lambda epsilons: guess_log_curve(law, epsilons), delta)
+
+
+def _cross_about(log_curve: Callable[[Floats], Floats], delta: float) -> float:
     low, high = 0.0, FARTHEST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if height(middle) > 0 else (low, middle)
-    fall = (height(low) - height(low + NEARBY)) / NEARBY
-    return low, max(fall, SLOWEST)
+        is_left = float(log_curve(np.array([middle]))[0]) > math.log(delta)
+        low, high = (middle, high) if is_left else (low, middle)
+    return low
