@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from flint import acb, arb, arb_mat, ctx
 
 SPARE_BITS = 48
-FULL = 4  # products of matrices take so many times less, for each, than products one by one
+FULL = 12  # products of matrices take so many times less, for each, than products one by one
+TOGETHER = 32  # of the latter
 PER_POINT = 0.006  # how long a point of z takes, in terms of the sums that need its products
 
 
@@ -63,8 +64,10 @@ class CloseProducts:
                 for own, other in group:
                     row, column = row_of[other], at[own]
                     found[own, other] = self._enlarge(own, other, row[column : column + 2])
-            for (own, other), sums_of in zip(alone, self._multiply_alone(alone), strict=True):
-                found[own, other] = self._enlarge(own, other, sums_of)
+            for start in range(0, len(alone), TOGETHER):
+                some = alone[start : start + TOGETHER]
+                for (own, other), sums_of in zip(some, self._multiply_alone(some), strict=True):
+                    found[own, other] = self._enlarge(own, other, sums_of)
         return found
 
     def _enlarge(self, own: int, other: int, sums: list[arb]) -> acb:
@@ -90,8 +93,6 @@ class CloseProducts:
 
     def _multiply_alone(self, pairs: list[tuple[int, int]]) -> list[list[arb]]:
         """The same for some of all pairs, a row for each: few of what a product of all would tell."""
-        if not pairs:
-            return []
         both = ((self._list_kernel(own), self._list_kernel(other)[::-1]) for own, other in pairs)
         rows = [[one * two for one, two in zip(*each, strict=True)] for each in both]
         return (arb_mat(rows) * arb_mat(self.weights)).tolist()
