@@ -24,8 +24,8 @@ from tightrope.pairs.allocation import Allocation
 
 KEPT_ENDS, KEPT_CROSSINGS = 256, 64
 PATIENCE = 4.0  # seconds, about, of one order
-FINER = 1 / 256  # the share of the accuracy that is asked of a ball
-ROOM = 1 / 32  # the same of how far from where the curve seems to cross a delta the next order is
+# shares of the accuracy: of a ball, and of how far beyond where delta seems crossed the next order lies
+FINER, ROOM = 1 / 256, 1 / 32
 CLOSEST = 1e-6  # of that in epsilon
 LOOSE = math.log(1e-2)  # what may be wrong at epsilon 0, where nothing is asked
 FARTHEST = 200.0  # larger epsilons are left to others
@@ -100,7 +100,7 @@ def enclose_turned(law: PairLaw, epsilon: float, log_error: float) -> tuple[floa
     curve = TurnedCurve(law, plan_curve(law, epsilon or 1.0, log_errors), PATIENCE)
     with ctx.workprec(curve.bits):
         value: arb = curve.values[-1]
-        if not (value.is_finite() and value.upper() >= 0):
+        if not (value.is_finite() and value.upper() >= 0 and value.lower() <= 1):
             raise EngineDeclines("a curve that turned normals do not tell")
         return max(floor_float(value.lower()), 0.0), min(ceil_float(value.upper()), 1.0)
 
@@ -134,6 +134,8 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
             high = min(high, place)
         elif lower >= delta:
             low = max(low, place)
+        if low > high:
+            raise ArithmeticError("ends that cross")  # the curve falls
         if high <= 0:
             return 0.0, 0.0
         excess = math.log((lower + upper) / 2 / delta)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from flint import acb, arb, arb_mat, ctx
 
 SPARE_BITS = 48
-FULL = 12  # products of matrices take so many times less, for each, than products one by one
-TOGETHER = 32  # of the latter
+# products of matrices take so many times less than those one by one, of which so many are made at once
+FULL, TOGETHER = 12, 32
 PER_POINT = 0.006  # how long a point of z takes, in terms of the sums that need its products
 
 
