@@ -164,13 +164,16 @@ def compose_side(
     from tightrope.engines.passes.exchanged_curve import OneExchangedPass
     from tightrope.engines.passes.pass_curve import OnePass
     from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
+    from tightrope.engines.passes.turned_pass import TurnedPass
 
     if not single.is_exchanged:
         return OnePass(single, lambda: _compose_several(schedule, side, mesh))
     if not passes_have_transforms(schedule):
         return OnePass(single, lambda: OneExchangedPass(single, side, compose))
     moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side, compose))
-    return OnePass(single, lambda: moments)
+    turned = TurnedPass(single, lambda: moments, lines_are_left=False)
+    lines = OnePass(single, lambda: turned)
+    return TurnedPass(single, lambda: lines, lines_are_left=True)
 
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:

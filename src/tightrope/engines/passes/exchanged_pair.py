@@ -27,6 +27,7 @@ CLOSER, SLOWLY, TOGETHER = 0.03, 1.09, 4  # the same by line integrals, so many 
 WIDER, IN_FLOATS = math.log(30.0), 0.1  # what floats may tell less closely; how long they take
 MOST_WORK = 120_000_000  # of all dots together: about 5 s
 ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
+OF_CHORDS = 0.002
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 
@@ -90,9 +91,17 @@ class _Dots:
         """The curve at the last."""
         return self.found[-1][2]
 
+    @property
+    def _closeness(self) -> float:
+        """What is asked of a dot, relative to the curve: a share of what chords are off by there."""
+        if len(self.found) < 2 or not self.least:
+            return CLOSE
+        fall = math.log(float(self.found[-2][2]) / float(self.least))
+        return max(CLOSE, OF_CHORDS * fall**2 / 8)
+
     def add(self, losses: list[float]) -> None:
         """Dots there, in floats as long as those tell them."""
-        log_error = math.log(CLOSE * float(self.least))
+        log_error = math.log(self._closeness * float(self.least))
         for i, loss in enumerate(losses):
             of = self._at(loss)
             try:

@@ -24,7 +24,8 @@ MOST_TRIES, MOST_DOTS, ENOUGH_DOTS = 5, 80, 6
 DEEPEST = -70.0  # ln delta, of the last dot
 # dots that are told at once, down to which ln delta, and seconds for them
 TURNED, TURNED_DEPTH, PATIENCE = 28, -45.0, 4.0
-EACH, FURTHER_PIECES = 8, 60  # points of each piece, and pieces beyond the last dot
+EACH, PER_OCTAVE, FURTHER_PIECES = 8, 10, 60  # points of each piece, and pieces beyond the last dot
+LARGEST_TILT = 100.0  # up to which moments are sketched
 MOST_WORK = 20_000_000  # of a line
 KEPT = 32
 ALONE = 2.0  # natural logarithms, above what one batch alone makes: beyond that it does not decide
@@ -56,7 +57,10 @@ class CurveSketch:
             places, logs = self._turn_dots()
         self._end, self._spline = places[-1], CubicSpline(places, logs)
         self._missing = logs[-1] - float(_guess_alone(law, np.array([places[-1]]))[0])
-        edges = [*places, *(places[-1] * 2.0 ** (i / 10) for i in range(1, FURTHER_PIECES + 1))]
+        # one batch alone makes moments explode far out, at the square of the separation times the tilt
+        octaves = math.log2(max(LARGEST_TILT * float(law.separation) ** 2 / places[-1], 1.0))
+        pieces = max(math.ceil(PER_OCTAVE * octaves), FURTHER_PIECES)
+        edges = [*places, *(places[-1] * 2.0 ** (i / PER_OCTAVE) for i in range(1, pieces + 1))]
         nodes, weights = np.polynomial.legendre.leggauss(EACH)
         middle, half = (np.add(edges[1:], edges[:-1]) / 2, np.subtract(edges[1:], edges[:-1]) / 2)
         self._x = np.add.outer(middle, 0.0 * nodes).ravel() + np.multiply.outer(half, nodes).ravel()

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from flint import acb, arb, arb_mat, ctx
 
 SPARE_BITS = 48
+# products of matrices take so many times less than those one by one, of which so many are made at once
+FULL, TOGETHER = 12, 32
 PER_POINT = 0.006  # how long a point of z takes, in terms of the sums that need its products
 
 
@@ -50,27 +52,47 @@ class CloseProducts:
         groups: dict[int, list[tuple[int, int]]] = {}
         for own, other in pairs:
             groups.setdefault(own % period, []).append((own, other))
-        found = {}
+        found, alone = {}, []
         with ctx.workprec(self.bits):
             for group in groups.values():
                 owns, others = (sorted(set(each)) for each in zip(*group, strict=True))
+                if len(group) * (1 + 2 / FULL) <= 2 * len(owns) * (1 + len(others) / FULL):
+                    alone += group
+                    continue
                 sums = self._multiply(owns, others)
                 at, row_of = {own: 2 * i for i, own in enumerate(owns)}, dict(zip(others, sums, strict=True))
                 for own, other in group:
                     row, column = row_of[other], at[own]
-                    error = arb(0, 1) * (self.missed * (self.base * (own + other)).exp()).upper()
-                    found[own, other] = acb(row[column] + error, row[column + 1] + error)
+                    found[own, other] = self._enlarge(own, other, row[column : column + 2])
+            for start in range(0, len(alone), TOGETHER):
+                some = alone[start : start + TOGETHER]
+                for (own, other), sums_of in zip(some, self._multiply_alone(some), strict=True):
+                    found[own, other] = self._enlarge(own, other, sums_of)
         return found
+
+    def _enlarge(self, own: int, other: int, sums: list[arb]) -> acb:
+        """By what the rule in z misses."""
+        error = arb(0, 1) * (self.missed * (self.base * (own + other)).exp()).upper()
+        return acb(sums[0] + error, sums[1] + error)
+
+    def _list_kernel(self, place: int) -> list[arb]:
+        """1 - e^-e^x at the points of z there."""
+        width = self.apart * self.reach
+        start = place - self.first - width
+        return self.kernel[start : start + 2 * width + 1 : self.apart]
 
     def _multiply(self, owns: list[int], others: list[int]) -> list[list[arb]]:
         """Sums over z: a row for each t r, two columns for each r."""
-        width, step = self.apart * self.reach, self.apart
-        starts = (own - self.first - width for own in owns)
-        ones = [self.kernel[start : start + 2 * width + 1 : step] for start in starts]
+        ones = [self._list_kernel(own) for own in owns]
         columns = [
             [one * part for one in each for part in both]
             for *each, both in zip(*ones, self.weights, strict=True)
         ]
-        starts = (other - self.first - width for other in others)
-        rows = [self.kernel[start : start + 2 * width + 1 : step][::-1] for start in starts]
+        rows = [self._list_kernel(other)[::-1] for other in others]
         return (arb_mat(rows) * arb_mat(columns)).tolist()
+
+    def _multiply_alone(self, pairs: list[tuple[int, int]]) -> list[list[arb]]:
+        """The same for some of all pairs, a row for each: few of what a product of all would tell."""
+        both = ((self._list_kernel(own), self._list_kernel(other)[::-1]) for own, other in pairs)
+        rows = [[one * two for one, two in zip(*each, strict=True)] for each in both]
+        return (arb_mat(rows) * arb_mat(self.weights)).tolist()

@@ -1,0 +1,173 @@
+"""The curve of a single pass of little noise in which a record is exchanged: each order by turned normals.
+
+Lines in frequencies are too long there. theorems/proofs/turned_curve.md derives every term of the error.
+"""
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property, lru_cache
+
+import numpy as np
+from flint import arb, ctx
+
+from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
+from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
+from tightrope.engines.transforms.exchanged import has_curve
+from tightrope.engines.transforms.pair_moments import PairLaw
+from tightrope.engines.transforms.transform import keep_refusals
+from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
+from tightrope.numerics.balls import ceil_float, floor_float
+from tightrope.numerics.floats import Floats, log_ends
+from tightrope.pairs.allocation import Allocation
+
+KEPT_ENDS, KEPT_CROSSINGS = 256, 64
+PATIENCE = 4.0  # seconds, about, of one order
+# shares of the accuracy: of a ball, and of how far beyond where delta seems crossed the next order lies
+FINER, ROOM = 1 / 256, 1 / 32
+CLOSEST = 1e-6  # of that in epsilon
+LOOSE = math.log(1e-2)  # what may be wrong at epsilon 0, where nothing is asked
+FARTHEST = 200.0  # larger epsilons are left to others
+SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
+SHORT_LINE = 1_000_000  # nodes of a line times points of its path: balls take as long as turned normals
+MOST_ORDERS, HALVINGS = 12, 60  # that a search may take; of one along a sketch
+NEARBY = 1e-3  # to see how steep a sketch is
+
+
+class TurnedPass:
+    """Both ends by turned normals; where those decline, or lines should be quicker, by `others`."""
+
+    def __init__(
+        self, allocation: Allocation, others: Callable[[], ComposedCurve], *, lines_are_left: bool
+    ) -> None:
+        self.allocation, self._make_others, self._lines_are_left = allocation, others, lines_are_left
+
+    @cached_property
+    def _others(self) -> ComposedCurve:
+        return self._make_others()
+
+    @property
+    def log_infinite_mass(self) -> tuple[float, float]:
+        """Normal noise hides everything a little."""
+        return -math.inf, -math.inf
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+        try:
+            self._prefer_lines(epsilon, accuracy)
+            lower, upper = _enclose(self.allocation, epsilon, accuracy)
+        except EngineDeclines:
+            return self._others.log_bounds(epsilon, accuracy)
+        return LogBounds(log_ends(lower)[0], min(log_ends(upper)[1], 0.0))
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
+        try:
+            self._prefer_lines(_guess_place(_law_of(self.allocation), delta), accuracy)
+            return cross_turned(self.allocation, delta, accuracy)
+        except EngineDeclines:
+            return self._others.epsilon_bounds(delta, accuracy)
+
+    def _prefer_lines(self, epsilon: float, accuracy: float) -> None:
+        if self._lines_are_left and _lines_are_short(self.allocation, epsilon, accuracy):
+            raise EngineDeclines("a pass whose line integrals are quicker")
+
+
+def _lines_are_short(allocation: Allocation, epsilon: float, accuracy: float) -> bool:
+    log_size = float(guess_log_curve(_law_of(allocation), np.array([epsilon]))[0])
+    with suppress(EngineDeclines):  # some take too long
+        of = PassOrder(allocation, epsilon)
+        return plan_line(of, log_size + math.log(FINER * accuracy)).work <= SHORT_LINE
+    return False
+
+
+def _law_of(allocation: Allocation) -> PairLaw:
+    separation = allocation.step.exact_gaussian_separation
+    if separation is None or not has_curve(allocation):
+        raise EngineDeclines("a pass whose normals are not turned")
+    law = PairLaw(separation, allocation.batches, allocation.released)
+    check_law(law)
+    return law
+
+
+@keep_refusals(maxsize=KEPT_ENDS)
+def enclose_turned(law: PairLaw, epsilon: float, log_error: float) -> tuple[float, float]:
+    """Not above and not below the curve there, about e^log_error apart; or EngineDeclines."""
+    if not 0 <= epsilon <= FARTHEST:
+        raise EngineDeclines("an epsilon that turned normals do not tell")
+    log_errors = (LOOSE, log_error) if epsilon else (log_error,)  # the only step of the lattice leads there
+    curve = TurnedCurve(law, plan_curve(law, epsilon or 1.0, log_errors), PATIENCE)
+    with ctx.workprec(curve.bits):
+        value: arb = curve.values[-1]
+        if not (value.is_finite() and value.upper() >= 0 and value.lower() <= 1):
+            raise EngineDeclines("a curve that turned normals do not tell")
+        return max(floor_float(value.lower()), 0.0), min(ceil_float(value.upper()), 1.0)
+
+
+def _enclose(allocation: Allocation, epsilon: float, accuracy: float) -> tuple[float, float]:
+    """As close as asked, relative to the curve."""
+    law = _law_of(allocation)
+    log_size = float(sketch_curve(law).log_curve(np.array([epsilon]))[0])
+    for _ in range(MOST_ORDERS):
+        lower, upper = enclose_turned(law, epsilon, log_size + math.log(FINER * accuracy))
+        if upper - lower <= accuracy / 4 * lower:
+            return lower, upper
+        log_size = math.log(lower) if lower > upper / 2 else log_size - 4
+    raise EngineDeclines("a curve that turned normals do not tell")
+
+
+@lru_cache(maxsize=KEPT_CROSSINGS)
+def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple[float, float]:
+    """Between which epsilons the curve crosses delta.
+
+    Each order lies a little beyond where the last one puts the crossing: so both ends come from it.
+    """
+    law = _law_of(allocation)
+    place, slope = _begin(law, delta)
+    log_error = math.log(delta) + math.log(FINER * accuracy)
+    low, high = -math.inf, math.inf
+    last: tuple[float, float] | None = None
+    for _ in range(MOST_ORDERS):
+        lower, upper = enclose_turned(law, place, log_error)
+        if upper <= delta:
+            high = min(high, place)
+        elif lower >= delta:
+            low = max(low, place)
+        if low > high:
+            raise ArithmeticError("ends that cross")  # the curve falls
+        if high <= 0:
+            return 0.0, 0.0
+        excess = math.log((lower + upper) / 2 / delta)
+        if last is not None and last[0] != place:
+            slope = max((last[1] - excess) / (place - last[0]), SLOWEST)
+        last = place, excess
+        room = max(ROOM * accuracy / slope, CLOSEST)
+        if high - low <= 4 * room:
+            return max(low, 0.0), high
+        aim = place + excess / slope
+        aim = max(aim + math.copysign(room, excess), 0.0)
+        place = aim if low < aim < high else (max(low, 0.0) + high) / 2
+    raise EngineDeclines("a crossing that turned normals do not find")
+
+
+def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
+    """About where the curve crosses delta, and how fast ln delta falls there: by its sketch."""
+    log_curve = sketch_curve(law).log_curve
+    place = _cross_about(log_curve, delta)
+    here, there = log_curve(np.array([place, place + NEARBY])).tolist()
+    return place, max((here - there) / NEARBY, SLOWEST)
+
+
+def _guess_place(law: PairLaw, delta: float) -> float:
+    """The same without a sketch."""
+    return _cross_about(lambda epsilons: guess_log_curve(law, epsilons), delta)
+
+
+def _cross_about(log_curve: Callable[[Floats], Floats], delta: float) -> float:
+    low, high = 0.0, FARTHEST
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        is_left = float(log_curve(np.array([middle]))[0]) > math.log(delta)
+        low, high = (middle, high) if is_left else (low, middle)
+    return low
