@@ -14,8 +14,13 @@ from flint import arb, ctx
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.passes import line_floats
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, FloatLine, FloatLines, FloatPath
-from tightrope.engines.passes.line_floats import enclose_in_floats
+from tightrope.engines.passes.line_floats import (
+    FLOAT_CANCELLED,
+    FloatLine,
+    FloatLines,
+    FloatPath,
+    enclose_in_floats,
+)
 from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
 from tightrope.engines.transforms import curve_moments
 from tightrope.engines.transforms.pair_moments import PairLaw
