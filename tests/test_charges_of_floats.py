@@ -1,4 +1,4 @@
-"""Every charge for rounding of line integrals in floats, term by term, against sums that are written out by hand.
+"""Every charge for rounding of line integrals in floats, term by term, against sums written out by hand.
 
 theorems/proofs/line_integrals.md, number 7. At each point below one term is most of a charge.
 """
