@@ -148,6 +148,9 @@ def test_gamma_is_rounded_up(count: int) -> None:
 def test_functions_of_two_arguments() -> None:
     rng = np.random.default_rng(2)
     x, y = both(sizes(-150, 150)), rng.permutation(both(sizes(-150, 150, 1)))
+    # and of about the same size, as transforms have, near the axes and the diagonals too
+    x = np.concatenate([x, x[:MANY], np.cos(ANGLES[-MANY:])])
+    y = np.concatenate([y, x[:MANY] * both(sizes(-17, 2))[: 2 * MANY : 2], np.sin(ANGLES[-MANY:])])
     balls = [(arb(float(v)), arb(float(w))) for v, w in zip(x, y, strict=True)]
 
     def relative(i: int, true: arb) -> arb:

@@ -10,6 +10,7 @@ from tightrope.engines.crossing import find_crossing
 from tightrope.engines.face import ABOVE, EngineDeclines, LogBounds, Side
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.exchanged_pair import COARSE, FINE, merge_labels
+from tightrope.engines.passes.refusal import LOST, refusing
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
 from tightrope.numerics.floats import log_ends
@@ -36,6 +37,11 @@ class OneExchangedPass:
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """From above at this order; from below by the labels for it; far out nothing but delta <= 1."""
+        what = f"delta at {{epsilon={epsilon:g}}} could not be certified"
+        with refusing(what, "Ask for another {epsilon}."):
+            return self._log_bounds(epsilon, accuracy)
+
+    def _log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         if epsilon > FARTHEST:
             return LogBounds(-math.inf, 0.0)
         if self.side is not ABOVE:
@@ -47,6 +53,11 @@ class OneExchangedPass:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Where this side crosses delta; rough labels tell about where, and how steep the curve is there."""
+        what = f"epsilon at {{delta={delta:g}}} could not be certified"
+        with refusing(what, "Ask for another {delta}."):
+            return self._epsilon_bounds(delta, accuracy)
+
+    def _epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         about, slope = self._search_roughly(delta, accuracy)
         if self.side is not ABOVE:
             return self._labels(about, FINE).epsilon_bounds(delta, accuracy / 8)[0], math.inf
@@ -62,7 +73,7 @@ class OneExchangedPass:
 
     def _search_roughly(self, delta: float, accuracy: float) -> tuple[float, float]:
         """About where the curve crosses delta, and how steep ln delta is there."""
-        with suppress(EngineDeclines):
+        with suppress(*LOST):
             return self._walk(delta)
         about = self._labels(0.0, COARSE).epsilon_bounds(delta, accuracy)[0]
         labels = self._labels(about, COARSE)

@@ -12,6 +12,7 @@ from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_floats import FloatLines
 from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.passes.refusal import LOST
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float
 from tightrope.pairs.allocation import Allocation
@@ -36,7 +37,7 @@ LABELLED = 2  # mean losses of a pass: about what decides several of them
 def bound_exchanged_pass(pair: Allocation, side: Side) -> FinitePair:
     """A finite pair that dominates the pass, or that it dominates."""
     dots: tuple[TwoSidedDot, ...] = ()
-    with suppress(EngineDeclines):
+    with suppress(*LOST):
         dots = _enclose_dots(pair)
     if side is ABOVE:
         return connect_dots(_continue_dots(pair, [(order, high) for order, _, high in dots]))
@@ -71,7 +72,7 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
         losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
         try:
             dots.add(losses)
-        except EngineDeclines:
+        except LOST:
             if len(dots.found) < ENOUGH_DOTS:
                 raise
             break  # what lies further out is told less closely
@@ -106,7 +107,7 @@ class _Dots:
             of = self._at(loss)
             try:
                 ends = self.floats.enclose(of, log_error, WIDER)
-            except EngineDeclines:
+            except LOST:
                 self._add_in_balls(losses[i:], log_error)
                 return
             self._spend(self.floats.work * IN_FLOATS)
@@ -140,7 +141,7 @@ def _mean_loss(pair: Allocation) -> float:
 
 def _bound(pair: Allocation, order: Fraction) -> float:
     if can_walk(pair):
-        with suppress(EngineDeclines):
+        with suppress(*LOST):
             return walk_divergence(pair, order)
     return ceil_float(bound_divergence(pair, order, ABOVE, COARSE))
 
@@ -155,7 +156,12 @@ def _continue_dots(pair: Allocation, dots: list[Dot]) -> list[Dot]:
     loss = math.log(dots[-1][0]) + step if dots else 0.0
     while len(found) < MOST_DOTS and not (found and found[-1][1] < LEAST_DELTA):
         order = Fraction(math.exp(loss))
-        value = min(Fraction(_bound(pair, order)), found[-1][1] if found else Fraction(1))  # H falls
+        try:
+            value = min(Fraction(_bound(pair, order)), found[-1][1] if found else Fraction(1))  # H falls
+        except LOST:
+            if not found:
+                raise
+            break
         found.append((order, value))
         if len(found) > len(dots) + 1 and value > FLAT * found[-2][1]:
             break

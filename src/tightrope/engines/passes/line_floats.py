@@ -155,7 +155,9 @@ class FloatPath(TurnedPath):
         near = np.maximum(np.maximum(low, -high), 0.0)
         ends = [self._float_ends(each) for each in (low, high)]
         most = np.maximum(ends[0][1], ends[1][1])
-        rises = self.top * np.sin(a * np.maximum(-bottom, 0.0)) * most
+        # what cancels in the bottom is off by as much as its parts are
+        below = np.maximum(-bottom, 0.0) + 4 * UNIT_ROUNDOFF * (centre + reach)
+        rises = self.top * np.sin(a * below) * most
         tilted = np.maximum(np.maximum(tilt * ends[0][0], tilt * ends[1][0]), 0.0)
         decay = 2 * (self.count - 1) * math.log(rho)
         logs = (top * top - near * near) / 2 + rises + tilted + np.log(self.half) - decay
@@ -235,7 +237,7 @@ def enclose_in_floats(of: PassOrder, plan: LinePlan) -> tuple[float, float]:
         try:
             line = FloatLine(of, plan)
             lower, upper = (line.scale * end for end in line.enclose())
-        except FloatingPointError as reason:
+        except (ArithmeticError, ValueError) as reason:
             raise EngineDeclines("a line integral out of the reach of floats") from reason
         if not (lower.is_finite() and upper.is_finite()):
             raise EngineDeclines("a line integral that has no bounds")

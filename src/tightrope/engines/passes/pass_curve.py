@@ -9,6 +9,7 @@ from tightrope.engines.face import NOTHING, ComposedCurve, EngineDeclines, LogBo
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_estimate import guess_curve
 from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.passes.refusal import LOST
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 
@@ -44,7 +45,7 @@ class OnePass:
         """Bounds on ln delta(epsilon)."""
         try:
             lower, upper = _enclose(self.allocation, epsilon, accuracy)
-        except EngineDeclines:
+        except LOST:
             return self._others.log_bounds(epsilon, accuracy)
         if not upper:  # a pass that was only begun may have no loss so large
             return NOTHING
@@ -54,7 +55,7 @@ class OnePass:
         """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
         try:
             return _cross(self.allocation, delta, accuracy)
-        except EngineDeclines:
+        except LOST:
             return self._others.epsilon_bounds(delta, accuracy)
 
 

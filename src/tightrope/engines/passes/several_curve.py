@@ -7,10 +7,10 @@ from functools import cached_property
 
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ComposedCurve, EngineDeclines, EngineRow, LogBounds
+from tightrope.engines.face import ComposedCurve, EngineRow, LogBounds
+from tightrope.engines.passes.refusal import LOST
 from tightrope.engines.saddle import explodes_early
 from tightrope.engines.transforms.exchanged import has_curve
-from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -43,7 +43,7 @@ class SeveralPasses:
 
     def _explodes_early(self, delta: float) -> bool:
         """Whether no contour tells delta: few passes of many batches, whose rarest losses are huge."""
-        with suppress(EngineDeclines, ArithmeticError, ValueError):
+        with suppress(*LOST):
             return explodes_early(self._engine.cumulants, math.log(delta))
         return False
 
@@ -56,7 +56,7 @@ class SeveralPasses:
         """Bounds on ln delta(epsilon)."""
         try:
             return self._own.log_bounds(epsilon, accuracy)
-        except NotPreciseEnough:
+        except LOST:
             return self._others.log_bounds(epsilon, accuracy)
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
@@ -65,7 +65,7 @@ class SeveralPasses:
             if self._explodes_early(delta):
                 return self._others.epsilon_bounds(delta, accuracy)
             return self._own.epsilon_bounds(delta, accuracy)
-        except NotPreciseEnough:
+        except LOST:
             return self._others.epsilon_bounds(delta, accuracy)
 
 

@@ -131,7 +131,10 @@ def _log_bounds(law: PairLaw) -> tuple[Floats, Floats]:
 
 
 def bound_log_curve(law: PairLaw, epsilon: float) -> float:
-    """Not below ln delta(epsilon): 0, or Chernoff's bound, with room for three roundings."""
+    """Not below ln delta(epsilon): 0, or Chernoff's bound, with room for three roundings.
+
+    Of the float that is given: a spacing has 30 bits (`short`), so its multiples up to MOST_POINTS are exact.
+    """
     tilts, logs = _log_bounds(law)
     return min(0.0, float((logs - tilts * epsilon + ROUNDING * (np.abs(logs) + tilts * epsilon)).min()))
 

@@ -106,6 +106,8 @@ class TurnedCurve:
             epsilon = self._epsilon(i)
             first = math.floor(self._find_first(epsilon, log_error) / plan.step)
             last = min(last, self._find_last(epsilon, log_error, last))
+            if first > last + 1:  # points between would be charged twice, and told by neither
+                raise EngineDeclines("a curve that ends before it begins")
             found.append((first, last))
         return found
 
