@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 import tightrope as tr
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import EngineDeclines
+from tightrope.engines.face import ABOVE, EngineDeclines
 from tightrope.engines.passes.line import enclose_curve
 from tightrope.engines.passes.line_plan import PassOrder
 from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
@@ -188,7 +188,7 @@ def test_a_single_pass_is_what_line_integrals_say() -> None:
     noise, batches = 1.0, 3
     schedule = Schedule([(pass_of(noise, batches), 1)])
     assert passes_have_transforms(schedule)
-    found = SeveralPasses(schedule, lambda: pytest.fail("declined")).log_bounds(1.0, 1e-3)
+    found = SeveralPasses(schedule, ABOVE, lambda: pytest.fail("declined")).log_bounds(1.0, 1e-3)
     low, high = enclose_curve(PassOrder(pass_of(noise, batches), 1.0), math.log(1e-9))
     assert found.lower <= math.log(high)
     assert math.log(low) <= found.upper

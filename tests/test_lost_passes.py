@@ -9,7 +9,7 @@ import pytest
 
 from tightrope.engines.choose import compose
 from tightrope.engines.composition import Composition
-from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines, LogBounds
+from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines, LogBounds, Side
 from tightrope.engines.passes import exchanged_curve, exchanged_pair, pass_curve
 from tightrope.engines.passes.exchanged_curve import OneExchangedPass
 from tightrope.engines.passes.exchanged_pair import _continue_dots
@@ -91,7 +91,10 @@ def test_others_are_asked_where_lines_and_contours_lose_their_way(
         monkeypatch.setattr(pass_curve, name, lose(reason))
     monkeypatch.setattr(Composition, "log_bounds", lose(reason))
     monkeypatch.setattr(Composition, "epsilon_bounds", lose(reason))
-    curves: list[ComposedCurve] = [OnePass(single, Others), SeveralPasses(Schedule([(single, 2)]), Others)]
+    curves: list[ComposedCurve] = [
+        OnePass(single, Others),
+        SeveralPasses(Schedule([(single, 2)]), ABOVE, Others),
+    ]
     for curve in curves:
         assert curve.log_bounds(0.5, 1e-2) == LogBounds(-2.0, -1.0)
         assert curve.epsilon_bounds(1e-3, 1e-2) == (1.0, 2.0)
@@ -112,3 +115,36 @@ def test_dots_end_where_bounds_lose_their_way(monkeypatch: pytest.MonkeyPatch, r
     assert [value for _, value in dots] == [Fraction(0.3), Fraction(0.2)]
     with pytest.raises(type(reason)):
         _continue_dots(pass_of(2.0, 4), [])
+
+
+class Coarse(Others):
+    """A contour that tells nothing more closely than to a thousandth."""
+
+    def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
+        if accuracy < 1e-3:
+            raise NotPreciseEnough("no", "no")
+        return LogBounds(-1.6, -1.5)
+
+    def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
+        if accuracy < 1e-3:
+            raise NotPreciseEnough("no", "no")
+        return 1.5, 1.6
+
+
+@pytest.mark.parametrize("side", [ABOVE, BELOW])
+def test_more_accuracy_never_widens_what_a_contour_tells_of_passes(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the end on their side is one of finite pairs: their other end may even lie beyond the truth."""
+    monkeypatch.setattr(SeveralPasses, "_explodes_early", lambda *_: False)
+    curve = SeveralPasses(Schedule([(pass_of(2.0, 4), 2)]), side, Others)
+    curve.__dict__["_own"] = Coarse()
+    for accuracy in (1e-2, 1e-4):
+        found = curve.log_bounds(0.5, accuracy)
+        assert (found.lower, found.upper) == (-1.6, -1.5)
+        assert curve.epsilon_bounds(1e-3, accuracy) == (1.5, 1.6)
+    monkeypatch.setattr(Others, "log_bounds", lambda *_: LogBounds(-1.59, -1.51))
+    monkeypatch.setattr(Others, "epsilon_bounds", lambda *_: (1.51, 1.59))
+    found = curve.log_bounds(0.5, 1e-4)
+    assert (found.lower, found.upper) == ((-1.6, -1.51) if side is ABOVE else (-1.59, -1.5))
+    assert curve.epsilon_bounds(1e-3, 1e-4) == ((1.5, 1.59) if side is ABOVE else (1.51, 1.6))

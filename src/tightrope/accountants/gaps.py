@@ -37,7 +37,10 @@ _WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
         "are all alike",
         "{effort=TIGHT} looks harder for the bound, for a minute at most",
     ),
-    BallsInBins: ("a pass is known between two finite pairs, and that is how close they are", ""),
+    BallsInBins: (
+        "that is how close contours come to passes, and finite pairs on either side",
+        "",
+    ),
 }
 
 

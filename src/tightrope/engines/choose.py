@@ -170,7 +170,7 @@ def compose_side(
         return OnePass(single, lambda: _compose_several(schedule, side, mesh))
     if not passes_have_transforms(schedule):
         return OnePass(single, lambda: OneExchangedPass(single, side, compose))
-    moments = SeveralPasses(schedule, lambda: OneExchangedPass(single, side, compose))
+    moments = SeveralPasses(schedule, side, lambda: OneExchangedPass(single, side, compose))
     turned = TurnedPass(single, lambda: moments, lines_are_left=False)
     lines = OnePass(single, lambda: turned)
     return TurnedPass(single, lambda: lines, lines_are_left=True)
@@ -181,5 +181,5 @@ def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurv
     from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 
     if passes_have_transforms(schedule):
-        return SeveralPasses(schedule, lambda: compose(schedule, side, mesh))
+        return SeveralPasses(schedule, side, lambda: compose(schedule, side, mesh))
     return compose(schedule, side, mesh)

@@ -7,10 +7,11 @@ from functools import cached_property
 
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
-from tightrope.engines.face import ComposedCurve, EngineRow, LogBounds
+from tightrope.engines.face import ABOVE, ComposedCurve, EngineRow, LogBounds, Side
 from tightrope.engines.passes.refusal import LOST
 from tightrope.engines.saddle import explodes_early
 from tightrope.engines.transforms.exchanged import has_curve
+from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule
@@ -21,12 +22,14 @@ MOST_EVALUATIONS = 1_000_000
 CLOSE = 1e-3  # the accuracy that is asked for even in a rough search, so that its tables serve again
 SHARE, SLOW_SHARE = 1000, 50  # of the accuracy that each error may take; of an exchanged record it costs time
 
+Ask = Callable[[ComposedCurve, float], tuple[float, float]]  # a curve, and how closely
+
 
 class SeveralPasses:
-    """Both ends by one contour, since a transform has no sides; where that declines, by `others`."""
+    """Both ends by one contour, since a transform has no sides; where that declines, one by `others`."""
 
-    def __init__(self, schedule: Schedule, others: Callable[[], ComposedCurve]) -> None:
-        self.schedule, self._make_others = schedule, others
+    def __init__(self, schedule: Schedule, side: Side, others: Callable[[], ComposedCurve]) -> None:
+        self.schedule, self.side, self._make_others = schedule, side, others
 
     @cached_property
     def _others(self) -> ComposedCurve:
@@ -54,19 +57,39 @@ class SeveralPasses:
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        try:
+        with suppress(*LOST):
             return self._own.log_bounds(epsilon, accuracy)
-        except LOST:
-            return self._others.log_bounds(epsilon, accuracy)
+
+        def ask(curve: ComposedCurve, asked: float) -> tuple[float, float]:
+            found = curve.log_bounds(epsilon, asked)
+            return found.lower, found.upper
+
+        return LogBounds(*self._ask_both(ask, accuracy))
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
-        try:
-            if self._explodes_early(delta):
-                return self._others.epsilon_bounds(delta, accuracy)
-            return self._own.epsilon_bounds(delta, accuracy)
-        except LOST:
+        if self._explodes_early(delta):
             return self._others.epsilon_bounds(delta, accuracy)
+        with suppress(*LOST):
+            return self._own.epsilon_bounds(delta, accuracy)
+        return self._ask_both(lambda curve, asked: curve.epsilon_bounds(delta, asked), accuracy)
+
+    def _ask_both(self, ask: Ask, accuracy: float) -> tuple[float, float]:
+        """What finite pairs tell on their side, and the contour less closely: more accuracy never widens."""
+        own: tuple[float, float] | None = None
+        if accuracy < CLOSE:
+            with suppress(*LOST):
+                own = ask(self._own, CLOSE)
+        try:
+            others = ask(self._others, accuracy)
+        except NotPreciseEnough:
+            if own is None:
+                raise
+            return own
+        if own is None:
+            return others
+        # the other end of finite pairs is theirs, not that of the passes
+        return (own[0], min(own[1], others[1])) if self.side is ABOVE else (max(own[0], others[0]), own[1])
 
 
 def passes_have_transforms(schedule: Schedule) -> bool:
