@@ -71,7 +71,7 @@ def assert_charged(path: FloatPath, tilt: float, height: float, expected: float)
     """Not below what is expected, and hardly above."""
     mass, found = path._mass(tilt, height)
     total = expected * float(np.abs(mass).sum())
-    assert total <= found <= CLOSE * total
+    assert (1 + 2.0**-12) * total <= found <= CLOSE * total  # |e^x - 1| is that much more than |x|
 
 
 # 2 (gamma_136) is 272u: rows of 64 points, real and imaginary parts
@@ -147,6 +147,25 @@ def test_what_lies_above_the_last_node_includes_what_panels_miss(
         found.append(float(FloatPath(USUAL, plan).most_beyond))
     turned = math.exp(plan.turn**2 / 2)
     assert turned * (1 - 1e-12) <= found[1] - found[0] <= 1.001 * turned
+
+
+def test_what_lies_above_the_last_node_includes_both_ends(
+    path: FloatPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without = {"_bound_panels": lambda *_: 0.0, "_sum_bounds": lambda *_: 0.0}
+    for name, bound in without.items():
+        monkeypatch.setattr(FloatPath, name, bound)
+    monkeypatch.setattr(FloatPath, "_bound_ends", lambda *_: np.array([0.25, 0.5]))
+    turn = path.plan.turn
+    expected = turn * 0.75 * math.exp(turn**2 / 2)
+    assert expected * (1 - 1e-12) <= float(path.most_beyond) <= 1.001 * expected
+
+
+def test_exponents_of_bounds_have_room_for_what_their_parts_are_off_by(path: FloatPath) -> None:
+    assert 1 + 1.9e-9 <= path._sum_bounds(np.zeros(1), np.zeros(1)) <= 1 + 2.1e-9
+    # two terms, whose exponents are sums of numbers of size 10^6 and 2 10^6
+    found = path._sum_bounds(np.zeros(2), np.array([1e6, 2e6]))
+    assert math.exp(1e-3) + math.exp(2e-3) <= found <= (1 + 1e-8) * (math.exp(1e-3) + math.exp(2e-3))
 
 
 def test_what_cancels_below_a_panel_is_charged(path: FloatPath, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,8 +251,14 @@ def test_paths_that_turn_by_a_quarter_are_refused(plan: LinePlan) -> None:
 def test_a_pass_that_is_only_begun_is_refused() -> None:
     """Its threshold is not 0: between 0.0297245 and 0.0297264, floats would say, and it is 0.00989."""
     of = order_of(1.0, 30, 0.5, seen=20)
-    with pytest.raises(EngineDeclines, match="do not tell"):
+    with pytest.raises(EngineDeclines, match="a pass whose line"):
         enclose_in_floats(of, plan_line(of, -10.0, FLOAT_CANCELLED))
+
+
+def test_a_pass_whose_record_is_not_exchanged_is_refused(plan: LinePlan) -> None:
+    allocation = Allocation(ShiftPair.of_normals(Fraction(1)), 10, 10)
+    with pytest.raises(EngineDeclines, match="a pass whose line"):
+        enclose_in_floats(PassOrder(allocation, 0.5), plan)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

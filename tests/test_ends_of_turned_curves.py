@@ -90,6 +90,10 @@ def test_both_ends_and_what_lies_beside_the_rule_are_charged(monkeypatch: pytest
         charges.update(low=0.0, high=0.0, between=0.0)
         charges[charge] = 0.25
         assert expected / 4 <= radius() <= expected / 4 * (1 + 1e-5)
+    for lost in (math.inf, math.nan):
+        charges["between"] = lost
+        with pytest.raises(EngineDeclines, match="strip"):
+            radius()
 
 
 def test_a_rule_that_ends_before_it_begins_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
