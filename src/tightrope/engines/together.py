@@ -1,6 +1,7 @@
 """Many questions to one composed curve, or to runs a little longer, answered together.
 
-What epsilons are told is, to the last bit, what each is told alone.
+Each epsilon that is solved for is, to the last bit, the one that is found alone. A delta in an array is as
+close as asked; its late digits are not those of a single question.
 """
 
 import math

@@ -277,7 +277,7 @@ class ContourLine:
 
     @cached_property
     def _sums(self) -> tuple[Floats, Floats, float, Errors]:
-        """The terms' sizes and angles, the sum of sizes and heights, and what can be wrong at any epsilon.
+        """The terms' sizes and angles, the sum of sizes times heights, and what can be wrong at any epsilon.
 
         All of it is a sum of positive numbers, for which ROOM is enough. A term e^x cos(angle) is off by its
         size times the errors of x and of the angle.
@@ -342,7 +342,7 @@ class ContourLine:
 
     @property
     def terms(self) -> tuple[Floats, Floats, float, float]:
-        """Sizes and angles at epsilon 0, the sum of sizes and heights, and the charge at any epsilon."""
+        """Sizes and angles at epsilon 0, the sum of sizes times heights, and the charge at any epsilon."""
         size, angle, size_by_height, _ = self._sums
         return size, angle, size_by_height, self._fixed_total
 
