@@ -71,7 +71,7 @@ COMMANDS = {
     "curve": (
         f"curve {RUN} --relation remove --epsilons 0:2:6",
         "delta is at most 0.07678 at epsilon 0 and at most 3.311e-10 at epsilon 2, and 4 more are below: *",
-        "0.0767755\n*\n*\n*\n*\n3.31*e-10",
+        "0.0767755\n*\n*\n*\n*\n3.3107*e-10",
     ),
     "runs": (
         f"curve --runs {ROOT}/examples/pitfall.toml --epsilons 1 2",
