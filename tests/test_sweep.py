@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import joblib
 import pytest
 
 import tightrope as tr
@@ -28,11 +29,13 @@ from pieces import (
     safe_rows,
 )
 from tightrope import parallel
+from tightrope.curve.privacy_curve import PrivacyCurve
+from tightrope.engines.many_crossings import FEWEST
 from tightrope.extras import install_command
 from tightrope.sweeps.answer import _run, answer, answer_several
 from tightrope.sweeps.cells import CELL_KEYS, COLUMNS, Row, key_of, write_value
 from tightrope.sweeps.grid import Grid
-from tightrope.sweeps.sweep import SweepProgress, WorkerDied, _share_out, in_parallel, sweep
+from tightrope.sweeps.sweep import SOON_DONE, SweepProgress, WorkerDied, _share_out, in_parallel, sweep
 
 QUICK_GRID: dict[str, object] = {
     "ask": "epsilon",
@@ -502,13 +505,51 @@ def test_rows_are_the_same_however_many_workers_share_them() -> None:
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("relation", ["add", "remove", "add-or-remove", "substitute", "add-or-remove of 3"])
 def test_cells_of_one_run_are_answered_as_if_each_were_alone(mechanism: str, relation: str) -> None:
-    of_epsilon = {"ask": "epsilon", "delta": [1e-12, 1e-6, 1.1e-6, 1e-3, 0.5, 2.0]}
+    close_by = [1e-6 * 1.2**i for i in range(FEWEST)]  # which are solved for together
+    of_epsilon = {"ask": "epsilon", "delta": [1e-12, *close_by, 1e-3, 0.5, 2.0]}
     of_delta = {"ask": "delta", "epsilon": [0.0, 0.5, 0.501, 1.0, 3.0, -0.5]}
     run = {"mechanism": mechanism, "noise_multiplier": 0.9, "sampling": "poisson", "rate": 0.01}
     cells = list(Grid.of({"relation": relation, **run, "steps": [50, 700], "grid": [of_epsilon, of_delta]}))
     alone = [answer(cell) for cell in reversed(cells)]
     assert timeless(answer_several(cells)) == timeless(alone[::-1])
     assert timeless(answer_several(cells[::2])) == timeless(alone[::-1][::2])
+
+
+def test_deltas_of_one_run_are_solved_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    together: list[int] = []
+    prepare = PrivacyCurve.prepare
+
+    def counted(curve: PrivacyCurve, deltas: list[float]) -> None:
+        together.append(len(deltas))
+        prepare(curve, deltas)
+
+    monkeypatch.setattr(PrivacyCurve, "prepare", counted)
+    deltas = {"from": 1e-7, "to": 1e-5, "count": 12, "scale": "log"}
+    grid = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1, "steps": [9, 10], "delta": deltas}
+    sweep(grid, workers=1)
+    assert together == [12] * 6
+
+
+def test_a_small_grid_of_quick_cells_is_answered_here_unless_workers_are_stated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int | None] = []
+
+    def noted(work: Any, pieces: Any, *, workers: int | None) -> Any:
+        pieces = list(pieces)
+        if pieces:
+            asked.append(workers)
+        return in_parallel(work, pieces, workers=1)
+
+    monkeypatch.setattr("tightrope.sweeps.sweep.in_parallel", noted)
+    quick = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1}
+    sweep(quick)
+    sweep(quick, workers=2)
+    sweep({**quick, "noise_multiplier": 1, "steps": list(range(1, SOON_DONE + 2))})
+    sweep(QUICK_GRID)
+    with joblib.parallel_config("multiprocessing"):
+        sweep(quick)
+    assert asked == [1, 2, None, None, None]
 
 
 def test_one_curve_is_asked_for_all_deltas_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

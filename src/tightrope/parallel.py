@@ -58,6 +58,14 @@ def in_parallel(
     return _survive(pool, tries, work, pieces)
 
 
+def has_chosen_backend() -> bool:
+    """Whether joblib is set to something else than its own processes: a cluster, as a rule."""
+    import joblib
+
+    backend, _ = joblib.parallel.get_active_backend()
+    return type(backend).__name__ != "LokyBackend"
+
+
 def _shield(work: Work, numbered: Numbered) -> Outcome:
     """One piece of work; an exception that cannot be sent between processes is put into words."""
     place, piece = numbered

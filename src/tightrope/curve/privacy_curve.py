@@ -101,7 +101,7 @@ class PrivacyCurve(Curve[Bracket]):
 
     def _epsilons(self, deltas: list[float]) -> list[Bracket]:
         if len(deltas) > 1:
-            self._prepare(deltas)
+            self.prepare(deltas)
         return list(map(self._epsilon, deltas))
 
     def _epsilon(self, delta: float) -> Bracket:
@@ -132,8 +132,8 @@ class PrivacyCurve(Curve[Bracket]):
             found.append(Bracket(lower, upper, decided_by=decision, conditions=self.conditions))
         return found
 
-    def _prepare(self, deltas: list[float]) -> None:
-        """Let the first cover and the first witness solve for all deltas together, where they can."""
+    def prepare(self, deltas: list[float]) -> None:
+        """Solve for these together, where the first cover and witness can, before each is asked by itself."""
         from tightrope.engines.together import keep_epsilons
 
         for branch in self.branches:

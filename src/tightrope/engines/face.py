@@ -1,10 +1,11 @@
 """What engines show: `Engine` is a row of the table, `ComposedCurve` the curve of a composed schedule."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -120,21 +121,27 @@ class LocalBounds(Protocol):
         """Bounds on ln delta(epsilon)."""
 
 
-@runtime_checkable
-class BoundsOfMany(LocalBounds, Protocol):
-    """Bounds that are made for many epsilons at once."""
+class BoundsOfMany(ABC):
+    """Bounds that are made for many epsilons at once. A class says so: to look for its methods takes long."""
 
+    @abstractmethod
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
+
+    @abstractmethod
     def bound_all(self, epsilons: Floats) -> tuple[Floats, Floats]:
         """Bounds on ln delta at each of them, to the last bit those of `bounds`."""
 
 
-@runtime_checkable
-class Recountable(LocalBounds, Protocol):
+class Recountable(ABC):
     """Bounds whose place also suits runs of the same steps that are about as long."""
 
-    @property
-    def recount(self) -> "Callable[[Schedule], LocalBounds] | None":
-        """Makes the bounds of a schedule of the same pairs with other counts; None where that is no use."""
+    # makes the bounds of a schedule of the same pairs with other counts; None where that is no use
+    recount: "Callable[[Schedule], LocalBounds] | None"
+
+    @abstractmethod
+    def bounds(self, epsilon: float) -> LogBounds:
+        """Bounds on ln delta(epsilon)."""
 
 
 class Engine(Protocol):

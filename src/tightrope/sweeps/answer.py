@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,21 +26,30 @@ from tightrope.sweeps.cells import ANSWER_KEYS, ASKS, CHOICES, RUN_KEYS, Cell, R
 class LastCurve:
     """The curve of the latest quick question, for the next epsilon of the same run.
 
-    A curve tells each epsilon as if it had been asked nothing before. Its deltas lean on earlier ones, so
-    that they are asked of a new curve: a row must not depend on its neighbours.
+    A curve tells each epsilon as if it had been asked nothing before, so that it may solve at once for all
+    deltas of its run that are among `cells`. Its deltas lean on earlier ones, so that they are asked of a new
+    curve: a row must not depend on its neighbours.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cells: Iterable[Cell] = ()) -> None:
         self._run: tuple[object, ...] | None = None
         self._curve: Any = None
+        self._deltas: dict[tuple[object, ...], list[float]] = {}
+        for cell in filter(_is_quick_epsilon, cells):
+            delta = cell["delta"]
+            if isinstance(delta, float) and 0 < delta < 1:
+                self._deltas.setdefault(find_run(cell), []).append(delta)
 
     def find(self, cell: Cell, make: Callable[[], Any]) -> Any:
         """The curve that was kept, or the one that `make` makes."""
-        if cell["ask"] != "epsilon" or not is_quick(cell):
+        if not _is_quick_epsilon(cell):
             return make()
         run = find_run(cell)
         if run != self._run:
             self._curve, self._run = make(), run
+            deltas = self._deltas.get(run, [])
+            if len(deltas) > 1:
+                self._curve.prepare(deltas)
         return self._curve
 
 
@@ -63,7 +72,7 @@ def answer(cell: Cell, last: LastCurve | None = None) -> Row:
 
 def answer_several(cells: list[Cell]) -> list[Row]:
     """The answers to cells that have much in common."""
-    last = LastCurve()
+    last = LastCurve(cells)
     return [answer(cell, last) for cell in cells]
 
 
@@ -71,6 +80,10 @@ def is_quick(cell: Cell) -> bool:
     """Whether milliseconds are enough, as a rule."""
     stated = cell["ask"], cell["accountant"], cell["effort"], cell["sampling"]
     return stated[0] in ("epsilon", "delta") and stated[1:] == ("certified", "quick", "poisson")
+
+
+def _is_quick_epsilon(cell: Cell) -> bool:
+    return cell["ask"] == "epsilon" and is_quick(cell)
 
 
 def find_run(cell: Cell) -> tuple[object, ...]:

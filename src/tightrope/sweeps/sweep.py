@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
-from tightrope.parallel import in_parallel
+from tightrope.parallel import has_chosen_backend, in_parallel
 from tightrope.sweeps.answer import LastCurve, answer, answer_several, find_run, is_quick, report_failure
 from tightrope.sweeps.cells import Cell, Key, Row, key_of
 from tightrope.sweeps.grid import Grid
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tightrope.sweeps.results import Results
 
 MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
+SOON_DONE = 200  # quick cells that are answered here before workers would have started, a second
 _MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
 _PIECES = 4  # per worker, so that all finish at about the same time
 Asked = tuple[Key, Cell]
@@ -58,8 +59,8 @@ def sweep(
     With `out`, each row is safe in a journal as soon as it is there. When the sweep ends, also by Ctrl-C, the
     rows are in that .csv or .parquet file, in the order of the grid. A file that exists is refused, unless to
     `resume`: its rows are kept, and only cells without a row, or whose worker died, are answered. `workers`
-    is as in `joblib`: None for all cores or the configured cluster, 1 for this process. `progress` is called
-    at the start and after each row.
+    is as in `joblib`: 1 for this process, None for the configured cluster or else all cores, which a few
+    quick cells are not worth. `progress` is called at the start and after each row.
 
     >>> import tightrope as tr
     >>> asked = {"ask": "epsilon", "relation": "remove", "mechanism": "gaussian", "noise_multiplier": [1, 2]}
@@ -113,8 +114,9 @@ def _is_unfinished(row: Row) -> bool:
 
 def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
     """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
-    if workers == 1:  # which keeps what all cells share
-        yield from _answer_alone(asked, workers)
+    is_small = len(asked) <= SOON_DONE and all(is_quick(cell) for _, cell in asked)
+    if workers == 1 or (workers is None and is_small and not has_chosen_backend()):
+        yield from _answer_alone(asked, 1)  # which keeps what all cells share
         return
     pieces = _share_out(asked, workers or os.cpu_count() or 1)
     handed_out = ([cell for _, cell in piece] for piece in pieces)
@@ -132,8 +134,9 @@ def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key,
 
 
 def _answer_alone(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
-    work = partial(answer, last=LastCurve()) if workers == 1 else answer
-    with closing(in_parallel(work, [cell for _, cell in asked], workers=workers)) as outcomes:
+    cells = [cell for _, cell in asked]
+    work = partial(answer, last=LastCurve(cells)) if workers == 1 else answer
+    with closing(in_parallel(work, cells, workers=workers)) as outcomes:
         for place, outcome in outcomes:
             key, cell = asked[place]
             found = report_failure(outcome) if isinstance(outcome, Exception) else outcome

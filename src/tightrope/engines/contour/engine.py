@@ -19,7 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightrope.engines.contour.line_sum import LineScale, Real, check_sum, log_or_nothing, turning_abs_error
-from tightrope.engines.face import NO_HINT, EngineDeclines, Errors, Hint, LogBounds
+from tightrope.engines.face import (
+    NO_HINT,
+    BoundsOfMany,
+    EngineDeclines,
+    Errors,
+    Hint,
+    LogBounds,
+    Recountable,
+)
 from tightrope.engines.neighbours import MANY_KINDS, dominate, represent
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
@@ -258,7 +266,7 @@ def on_grid(x: float, ratio: float) -> float:
 
 
 @dataclass(frozen=True)
-class ContourLine:
+class ContourLine(BoundsOfMany, Recountable):
     """The integrand on one contour: certified bounds at any epsilon, tight near the one it was placed for."""
 
     scale: LineScale

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.face import Errors, LogBounds
+from tightrope.engines.face import Errors, LogBounds, Recountable
 from tightrope.engines.lattice.law import (
     FARTHEST,
     SUMMED,
@@ -27,7 +27,7 @@ STEEP = 30.0  # the tilt from which on that pays: P's masses and Q's agree to al
 
 
 @dataclass(frozen=True, kw_only=True)
-class LatticeLaws:
+class LatticeLaws(Recountable):
     """Both sides on one lattice: certified bounds at any epsilon, tight near the one they were made for."""
 
     spot: Placement
