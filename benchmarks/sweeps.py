@@ -1,10 +1,10 @@
 """A grid in one process and in two: what it costs, and how much faster two free cores would be.
 
-Three grids of Gaussian noise, Poisson sampling and ADD_OR_REMOVE: epsilon at ten deltas of each run, epsilon of
-as many runs, and the noise that each of as many runs needs. Cores are shared with other work, so CPU seconds are
-compared: with two workers, those of the workers and of the process that hands out cells together. What cells
-have in common is computed in both, and handing over takes time; two free cores are as much faster as the
-quotient says. Start-up of the workers counts, and is measured by itself. Nothing here is a test.
+Three grids of Gaussian noise, Poisson sampling and ADD_OR_REMOVE: epsilon at ten deltas of each run, epsilon
+of as many runs, and the noise that each of as many runs needs. Cores are shared with other work, so CPU
+seconds are compared: with two workers, those of all processes together. What cells have in common is computed
+in both, and handing over takes time; two free cores are as much faster as the quotient says. Start-up of the
+workers counts, and is measured by itself. Nothing here is a test.
 """
 
 import argparse

@@ -54,6 +54,16 @@ def deadly_at_three_once(piece: tuple[int, Path]) -> int:
     return 2 * number
 
 
+def deadly_elsewhere_once(piece: tuple[int, int, Path]) -> int:
+    """In every process but the named one; the mark is left by the first to die."""
+    number, home, mark = piece
+    if os.getpid() != home and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    return 2 * number
+
+
 def pausing(piece: int) -> int:
     time.sleep(0.02)
     return 2 * piece

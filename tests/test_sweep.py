@@ -21,6 +21,7 @@ from pieces import (
     cluster_of,
     deadly_at_three,
     deadly_at_three_once,
+    deadly_elsewhere_once,
     doubled,
     my_process,
     pausing,
@@ -120,7 +121,36 @@ def test_workers_that_die_of_nothing_are_nobodys_fault() -> None:
         return list(source)
 
     with pytest.raises(WorkerDied, match="no worker stays alive, whatever it is given"):
-        list(parallel._survive(broken, 2, doubled, [1, 2, 3]))
+        list(parallel._survive(broken, broken, 2, doubled, [1, 2, 3]))
+
+
+def test_this_process_may_be_one_of_the_workers_and_begins_while_the_others_start() -> None:
+    pids = [pid for _, pid in in_parallel(my_process, range(120), workers=2, joining=True)]
+    assert pids[0] == os.getpid()
+    assert len(set(pids)) == 2
+    assert len(pids) == 120
+
+
+@pytest.mark.parametrize("pieces", [[], [-1], [4, -1, 5, 6]])
+def test_every_piece_has_its_outcome_where_this_process_joins(pieces: list[int]) -> None:
+    found = dict(in_parallel(doubled, pieces, workers=2, joining=True))
+    assert {place: str(outcome) for place, outcome in found.items()} == {
+        i: str(2 * piece) if piece > 0 else "-1 is negative" for i, piece in enumerate(pieces)
+    }
+
+
+def test_a_worker_that_dies_beside_this_process_loses_nothing(tmp_path: Path) -> None:
+    pieces = [(i, os.getpid(), tmp_path / "mark") for i in range(200)]
+    outcomes = dict(in_parallel(deadly_elsewhere_once, pieces, workers=2, joining=True))
+    assert (tmp_path / "mark").exists()
+    assert outcomes == {i: 2 * i for i in range(200)}
+
+
+def test_who_stops_listening_leaves_no_worker_behind() -> None:
+    with closing(in_parallel(pausing, itertools.count(), workers=2, joining=True)) as outcomes:
+        found = dict(itertools.islice(outcomes, 100))
+    assert all(outcome == 2 * piece for piece, outcome in found.items())
+    assert set(in_parallel(doubled, range(9), workers=2)) == {(i, 2 * i) for i in range(9)}
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, True, "2", 10**6])
@@ -456,7 +486,7 @@ def test_cells_whose_group_loses_its_worker_are_answered_one_by_one(monkeypatch:
     grid = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1, "steps": 100, "delta": [1e-3, 1e-4, 1e-5]}
     sizes: list[int] = []
 
-    def dies(work: Any, pieces: Any, *, workers: int | None) -> Any:
+    def dies(work: Any, pieces: Any, *, workers: int | None, joining: bool = False) -> Any:
         for place, piece in enumerate(pieces):
             if isinstance(piece, list):
                 sizes.append(len(piece))
@@ -479,7 +509,7 @@ def test_a_worker_takes_neighbouring_runs_and_what_may_take_long_comes_first_by_
     pieces = _share_out(asked, workers)
     assert [len(piece) for piece in pieces[:6]] == [1] * 6
     assert list(itertools.chain(*pieces[6:])) == asked[:3000]
-    assert 3 * workers <= len(pieces) - 6 <= 4 * workers
+    assert 6 * workers <= len(pieces) - 6 <= 8 * workers
     assert all(len(piece) % 10 == 0 for piece in pieces[6:])  # no run is cut
 
 
@@ -535,7 +565,7 @@ def test_a_small_grid_of_quick_cells_is_answered_here_unless_workers_are_stated(
 ) -> None:
     asked: list[int | None] = []
 
-    def noted(work: Any, pieces: Any, *, workers: int | None) -> Any:
+    def noted(work: Any, pieces: Any, *, workers: int | None, joining: bool = False) -> Any:
         pieces = list(pieces)
         if pieces:
             asked.append(workers)

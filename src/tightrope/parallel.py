@@ -5,7 +5,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -21,6 +21,8 @@ TRIES_ALONE = 2  # with no other piece under way, before a piece is blamed for k
 MOST_WORKERS = 1024  # more processes than any machine is good for
 _WORKERS = "Pass a number of processes, 1 or more."
 _AHEAD = 2  # pieces handed out per worker, so that none waits for the next
+_IDLE = 300.0  # seconds until a worker that gets no work ends, as with joblib
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a worker: one
 _RECOUNT = 1.0  # seconds between two looks at the size of a cluster, which may grow
 _LISTEN = 0.5  # seconds that Ray is waited for at a time: no signal is handled inside
 _STOPPED = (
@@ -35,7 +37,7 @@ Pool = Callable[[Work, Iterator[Numbered]], Generator[Outcome, None, list[Number
 
 
 def in_parallel(
-    work: Callable[[P], R], pieces: Iterable[P], *, workers: int | None
+    work: Callable[[P], R], pieces: Iterable[P], *, workers: int | None, joining: bool = False
 ) -> Generator[tuple[int, R | Exception], None, None]:
     """What `work` makes of each piece, with the place of the piece, in the order in which they are done.
 
@@ -44,6 +46,9 @@ def in_parallel(
     set, of which `workers` then bounds how much is used. Pieces are taken as workers become free, so there
     may be endlessly many. When a worker dies, the pieces under way are tried again, by halves while workers
     go on dying. A piece that still kills its worker when it is alone becomes `WorkerDied`.
+
+    On its own machine this process may be `joining`: it is one of the workers, and begins while the others
+    start. That suits pieces that take a second at most, for none is handed out meanwhile, and kill nobody.
 
     >>> sorted(in_parallel(abs, [-3, 4], workers=1))
     [(0, 3), (1, 4)]
@@ -55,7 +60,8 @@ def in_parallel(
     pool, tries = (None, 0) if workers == 1 else _configure(workers)
     if pool is None:
         return (_shield(work, numbered) for numbered in enumerate(pieces))
-    return _survive(pool, tries, work, pieces)
+    first = _join(workers) if joining and not has_chosen_backend() else pool
+    return _survive(first, pool, tries, work, pieces)
 
 
 def has_chosen_backend() -> bool:
@@ -79,9 +85,12 @@ def _shield(work: Work, numbered: Numbered) -> Outcome:
         return place, problem
 
 
-def _survive(pool: Pool, tries: int, work: Work, pieces: Iterable[Any]) -> Generator[Outcome, None, None]:
+def _survive(
+    first: Pool, pool: Pool, tries: int, work: Work, pieces: Iterable[Any]
+) -> Generator[Outcome, None, None]:
+    """What `first` makes of the pieces; those under way when a worker dies are left to `pool`."""
     source = iter(enumerate(pieces))
-    while lost := (yield from pool(work, source)):
+    while lost := (yield from first(work, source)):
         groups = [lost]
         while groups:
             group = groups.pop()
@@ -140,6 +149,45 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
         return partial(_run_joblib, count), TRIES_ALONE
     remedy = "Set joblib.parallel_config to loky, which is its default, to dask or ray, or pass {workers=1}."
     raise InvalidSetting("joblib's backend", Described(kind), must, remedy)
+
+
+def _join(workers: int | None) -> Pool:
+    """A pool of this process and as many others as make up so many workers."""
+    import joblib
+
+    return partial(_run_joined, joblib.effective_n_jobs(-1 if workers is None else workers) - 1)
+
+
+def _run_joined(
+    others: int, work: Work, source: Iterator[Numbered]
+) -> Generator[Outcome, None, list[Numbered]]:
+    """Others of this machine, and this one, which takes a piece whenever those have work and none is done."""
+    from joblib.externals.loky import get_reusable_executor
+
+    executor = get_reusable_executor(others, timeout=_IDLE, env=dict.fromkeys(_THREADS, "1"))
+    under_way: dict[int, Any] = {}
+    futures: dict[Future[Outcome], int] = {}
+    try:
+        while True:
+            for _, (place, piece) in zip(range(_AHEAD * others - len(futures)), source, strict=False):
+                under_way[place] = piece
+                futures[executor.submit(_shield, work, (place, piece))] = place
+            if not futures:
+                return []
+            done, _ = wait(futures, 0, FIRST_COMPLETED)
+            own = None if done else next(source, None)
+            if own is not None:
+                yield _shield(work, own)
+                continue
+            for future in done or wait(futures, None, FIRST_COMPLETED).done:
+                outcome = future.result()
+                del under_way[futures.pop(future)]
+                yield outcome
+    except BrokenExecutor:
+        return list(under_way.items())
+    finally:
+        if under_way:
+            executor.shutdown(wait=False, kill_workers=True)
 
 
 def _run_joblib(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
 SOON_DONE = 200  # quick cells that are answered here before workers would have started, a second
 _MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
-_PIECES = 4  # per worker, so that all finish at about the same time
+_PIECES = 8  # per worker, so that all finish at about the same time
 Asked = tuple[Key, Cell]
 __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 
@@ -114,13 +114,14 @@ def _is_unfinished(row: Row) -> bool:
 
 def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
     """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
-    is_small = len(asked) <= SOON_DONE and all(is_quick(cell) for _, cell in asked)
+    is_quick_grid = all(is_quick(cell) for _, cell in asked)
+    is_small = is_quick_grid and len(asked) <= SOON_DONE
     if workers == 1 or (workers is None and is_small and not has_chosen_backend()):
         yield from _answer_alone(asked, 1)  # which keeps what all cells share
         return
     pieces = _share_out(asked, workers or os.cpu_count() or 1)
     handed_out = ([cell for _, cell in piece] for piece in pieces)
-    with closing(in_parallel(answer_several, handed_out, workers=workers)) as outcomes:
+    with closing(in_parallel(answer_several, handed_out, workers=workers, joining=is_quick_grid)) as outcomes:
         for place, outcome in outcomes:
             piece = pieces[place]
             if not isinstance(outcome, Exception):
