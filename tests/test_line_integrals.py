@@ -1,5 +1,6 @@
 """Line integrals for single passes, and pairs between dots: theorems/proofs/line_integrals.md."""
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -10,7 +11,7 @@ from flint import arb
 import tightrope as tr
 from tightrope.engines.choose import compose
 from tightrope.engines.dots import connect_dots, stay_below
-from tightrope.engines.face import ABOVE, BELOW, EngineDeclines
+from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines
 from tightrope.engines.passes import exchanged_pair
 from tightrope.engines.passes.exchanged import bound_divergence
 from tightrope.engines.passes.line import enclose_curve
@@ -126,6 +127,19 @@ def test_a_pass_that_line_integrals_decline_is_left_to_others() -> None:
         plan_line(PassOrder(pair, 1.0), math.log(1e-9))
     curve = OnePass(pair, lambda: compose(Schedule([(pair, 1)]), ABOVE))
     assert 0.5 < math.exp(curve.log_bounds(1.0, 1e-2).upper) <= 1
+
+
+@pytest.mark.parametrize("kind", ["remove", "add"])
+@pytest.mark.parametrize("delta", [1e-6, 1e-9])
+def test_the_usual_passes_are_told_by_line_integrals_alone(kind: str, delta: float) -> None:
+    """A search that judged a slope by noise, or a plan for one epsilon that was asked at a larger one."""
+
+    def others() -> ComposedCurve:
+        raise AssertionError("which take ten times as long, and are not as close")
+
+    for noise, batches in itertools.product((0.6, 0.7, 0.8, 2.0), (100, 1000)):
+        lower, upper = OnePass(one_pass(noise, batches, kind=kind), others).epsilon_bounds(delta, 1e-3)
+        assert 0 < lower <= upper < lower + 2e-5
 
 
 def test_a_delta_above_the_whole_curve_needs_no_epsilon() -> None:

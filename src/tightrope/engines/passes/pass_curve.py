@@ -21,6 +21,7 @@ FIRST_SIZE, MOST_SIZES = 1e-3, 12  # of a curve of which nothing is known, and h
 FARTHEST = 200.0  # larger epsilons are left to others
 SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
 MOST_STEPS, MOST_SECANTS = 6, 60  # of searches for the place of a bound, and for where to look for it
+TOLD = 1 / 16  # of the accuracy: smaller changes of what is guessed tell nothing of its slope
 FURTHER = 1.5  # from one place at which a search may begin to the next
 TINY = 1e-12  # an epsilon that is told from 0 no more
 LARGE = 5.0  # of a separation, where a search begins
@@ -97,7 +98,8 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
     near = max(low, 0.0) if allocation.is_reversed else max(high, 0.0)  # where k is larger
 
     def ends(epsilon: float) -> tuple[float, float]:
-        return enclose_curve(PassOrder(allocation, epsilon), log_error, near)
+        serves = near <= epsilon if allocation.is_reversed else epsilon <= near
+        return enclose_curve(PassOrder(allocation, epsilon), log_error, near if serves else epsilon)
 
     if low <= 0 and ends(0.0)[1] <= delta:
         return 0.0, 0.0
@@ -128,7 +130,8 @@ def _search(allocation: Allocation, delta: float, log_error: float, accuracy: fl
             place = _between(low, high)
         found = guess_curve(_checked(allocation, place), log_error)
         fall = last[1] - math.log(max(found, least) / delta)
-        slope = max(fall / (place - last[0]), SLOWEST) if fall else slope
+        if abs(fall) > TOLD * accuracy:
+            slope = max(fall / (place - last[0]), SLOWEST)
     raise EngineDeclines("a crossing that line integrals do not find")
 
 
