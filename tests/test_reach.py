@@ -4,6 +4,7 @@ import importlib
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flint import arb, ctx
@@ -305,3 +306,19 @@ def test_an_epsilon_far_from_the_largest_loss_is_left_to_the_contour() -> None:
     schedule = adding(1.0, 0.01, 1000)
     with pytest.raises(EngineDeclines):
         NearCeiling(schedule).near(0.5, 1e-3)
+
+
+def test_an_epsilon_of_zero_is_not_approached_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds were placed at ever smaller epsilons before delta(0) was looked at."""
+    asked: list[float] = []
+    localise = Composition._localise
+
+    def counted(curve: Composition, epsilon: float, *how: Any) -> Any:
+        asked.append(epsilon)
+        return localise(curve, epsilon, *how)
+
+    monkeypatch.setattr(Composition, "_localise", counted)
+    step = tr.Step(tr.Gaussian(noise_multiplier=0.525), tr.WithoutReplacement(batch=9470, population=10**9))
+    assert tr.epsilon(step * 1120, relation=tr.REMOVE, delta=0.00598).upper == 0
+    assert asked[-1] == 0
+    assert min(filter(None, asked)) > 1e-3

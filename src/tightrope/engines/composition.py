@@ -303,7 +303,7 @@ class Composition:
         """
         log_delta = math.log(delta)  # to place the search; what decides is `_solve`
         guess, tilt = self._estimate(log_delta, accuracy)
-        tried, hopeless = {guess}, 0
+        tried, hopeless, is_above_zero = {guess}, 0, False
         local: LocalBounds | None = None
         for wanted in (max(accuracy, ROUGH), *[accuracy] * MOST_TRIES):
             if self._settle(guess) is not None:
@@ -316,6 +316,10 @@ class Composition:
             hopeless = hopeless + 1 if NOTHING_CERTAIN < found.width < math.inf else 0
             if found.is_enough(accuracy) or hopeless == MOST_HOPELESS:
                 break
+            if found.lower == 0 and wanted <= accuracy and not is_above_zero:
+                if self._meets_at_zero(delta, accuracy):  # which is all that smaller guesses would lead to
+                    break
+                is_above_zero = True
             last, guess = guess, found.next_guess(guess, tried, self._highest)
             if self._would_repeat(found, last, guess, is_final=wanted <= accuracy):
                 break
