@@ -43,7 +43,8 @@ OneDelta = Annotated[float, opt.Number, opt.about("The failure probability of th
 
 
 def audit(
-    batches: Recording,
+    recording: Recording,
+    /,  # has no option of its own: --batches says how many batches a pass has
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
@@ -54,7 +55,7 @@ def audit(
 ) -> int:
     """Tell from recorded batches what really runs, and set it against what was accounted."""
     neighbours, by = as_relation(relation).of(group), question.certified("quick")
-    finding = watch(batches, records=question.records, repeats_allowed=repeats)
+    finding = watch(recording, records=question.records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
     said = f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}."
     if form.json:
