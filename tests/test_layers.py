@@ -28,6 +28,13 @@ LAYERS = (
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
 ROOMS_OF_CLI = ("typed", "printed", "process", "commands", "app", "completion", "session", "entry")
+# what lies in none of them holds what they share, and chooses among them
+ROOMS_OF_ENGINES = (
+    ("integers", "lines", "one_step", "shuffles"),
+    ("transforms", "lattice"),
+    ("contour", "moments", "game"),
+    ("passes", "draws", "menu"),
+)
 OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli", "explore")
 
 
@@ -91,6 +98,25 @@ def test_the_rooms_of_the_command_line_have_an_order(path: Path) -> None:
     assert wrong_rooms(ast.parse(path.read_text()), path) == []
 
 
+def wrong_engines(tree: ast.AST, path: Path) -> list[str]:
+    """The imports of a file of one engine's room from rooms beside it or further out."""
+    height = {room: i for i, rooms in enumerate(ROOMS_OF_ENGINES) for room in rooms}
+    own = path.relative_to(ROOT / "engines").parts[0]
+    rooms = [(name, name.split(".")[2]) for name in imported(tree, path) if name.count(".") > 2]
+    return [
+        name
+        for name, room in rooms
+        if name.startswith("tightrope.engines.") and room != own and height[room] >= height[own]
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "engines").glob("*/*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_rooms_of_engines_have_an_order(path: Path) -> None:
+    assert wrong_engines(ast.parse(path.read_text()), path) == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_belongs_to_a_layer(path: Path) -> None:
     at_the_top = path.parent == ROOT and path.name in ("__init__.py", "__main__.py", "errors.py", "public.py")
@@ -141,6 +167,23 @@ def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str
 )
 def test_a_wrong_room_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
     assert wrong_rooms(ast.parse(source), ROOT / where) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "wrong"),
+    [
+        (
+            "from tightrope.engines.passes.cells import collect",
+            "engines/transforms/spread.py",
+            ["tightrope.engines.passes.cells"],
+        ),
+        ("from tightrope.engines.lines.plan import plan_line", "engines/transforms/spread.py", []),
+        ("from tightrope.engines.face import Side", "engines/lines/plan.py", []),
+        ("from tightrope.engines.contour.rows import Rows", "engines/contour/engine.py", []),
+    ],
+)
+def test_a_wrong_engine_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
+    assert wrong_engines(ast.parse(source), ROOT / where) == wrong
 
 
 def test_importing_tightrope_loads_no_outer_library() -> None:

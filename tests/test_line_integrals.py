@@ -11,11 +11,11 @@ import tightrope as tr
 from tightrope.engines.choose import compose
 from tightrope.engines.dots import connect_dots, stay_below
 from tightrope.engines.face import ABOVE, BELOW, EngineDeclines
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.path import list_powers
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.passes import exchanged_pair
 from tightrope.engines.passes.exchanged import bound_divergence
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_path import list_powers
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.passes.one_pass import bound_pass
 from tightrope.engines.passes.pass_curve import OnePass
 from tightrope.pairs.allocation import Allocation

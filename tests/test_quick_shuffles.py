@@ -11,10 +11,10 @@ import pytest
 from tightrope.engines.choose import compose
 from tightrope.engines.face import BELOW, EngineDeclines, Hint, LogBounds
 from tightrope.engines.lattice.jumps import BigJumpEngine
-from tightrope.engines.passes import line_estimate
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_estimate import MOST_CANCELLED, guess_curve
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines import estimate
+from tightrope.engines.lines.estimate import MOST_CANCELLED, guess_curve
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.shuffles import counts
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
@@ -83,7 +83,7 @@ def test_floats_tell_where_to_look_also_where_much_cancels(monkeypatch: pytest.M
     assert plan_line(of, log_error).cancelled > MOST_CANCELLED + 2
     assert plan_line(of, log_error, MOST_CANCELLED).cancelled <= MOST_CANCELLED
     low, high = enclose_curve(of, log_error)
-    monkeypatch.setattr(line_estimate, "enclose_curve", None)  # balls would be asked here
+    monkeypatch.setattr(estimate, "enclose_curve", None)  # balls would be asked here
     assert guess_curve(of, log_error) == pytest.approx((low + high) / 2, abs=1e-11)
 
 

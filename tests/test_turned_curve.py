@@ -9,8 +9,8 @@ import pytest
 from flint import arb, ctx
 
 import tightrope as tr
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
 from tightrope.engines.transforms.curve_moments import CurveTable, plan_moments
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.exchanged_moments import ExchangedTable, plan_pair_lattice

@@ -8,8 +8,8 @@ from flint import arb, ctx
 
 import tightrope as tr
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
 from tightrope.engines.passes.pass_curve import OnePass
 from tightrope.engines.passes.turned_pass import TurnedPass, cross_turned, enclose_turned
 from tightrope.engines.transforms.pair_moments import PairLaw

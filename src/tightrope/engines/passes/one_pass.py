@@ -9,11 +9,11 @@ import numpy as np
 
 from tightrope.engines.face import ABOVE, BELOW, Side
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
+from tightrope.engines.passes.chosen_labels import reach_chosen
 from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.passes.pass_laws import SumLaws, counts_small, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
-from tightrope.engines.passes.several import reach_several
 from tightrope.engines.passes.shared_batch import SharedRatio
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
@@ -36,7 +36,7 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         assert side is BELOW  # from above it is split
         if pair.is_reversed:  # both directions are asked for, and made once
             return bound_pass(pair.reverse, side, mesh).reverse
-        return reach_several(pair, _ratio_of(pair.step))
+        return reach_chosen(pair, _ratio_of(pair.step))
     # what blocks lose is far more than a coarser lattice does
     if pair.is_rough or isinstance(pair.step, SharedBatch):
         mesh = Mesh(mesh.fineness / COARSER)

@@ -6,9 +6,9 @@ from contextlib import suppress
 from functools import cached_property, lru_cache
 
 from tightrope.engines.face import NOTHING, ComposedCurve, EngineDeclines, LogBounds
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_estimate import guess_curve
-from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.lines.estimate import guess_curve
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
 from tightrope.engines.passes.refusal import LOST
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation

@@ -12,7 +12,7 @@ import numpy as np
 from flint import arb, ctx
 
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw

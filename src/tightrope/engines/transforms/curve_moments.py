@@ -14,9 +14,9 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, FloatLines
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.floats import FLOAT_CANCELLED, FloatLines
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.curve_sketch import guess_curve_logs
 from tightrope.engines.transforms.pair_moments import PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms

@@ -8,8 +8,8 @@ from scipy.interpolate import CubicSpline
 from scipy.special import log_ndtr, ndtri_exp
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, enclose_in_floats
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.floats import FLOAT_CANCELLED, enclose_in_floats
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals

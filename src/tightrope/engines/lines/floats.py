@@ -13,9 +13,9 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import PassLine
-from tightrope.engines.passes.line_path import TurnedPath
-from tightrope.engines.passes.line_plan import ELLIPSE, LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.line import PassLine
+from tightrope.engines.lines.path import TurnedPath
+from tightrope.engines.lines.plan import ELLIPSE, LinePlan, PassOrder, plan_line
 from tightrope.numerics.balls import ball, ceil_float, floor_float
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 

@@ -17,7 +17,7 @@ BITS = 128
 RAREST = 1e-13  # of P: ratios beyond are labelled alike
 
 
-def reach_several(pair: Allocation, ratio: StepRatio) -> FinitePair:
+def reach_chosen(pair: Allocation, ratio: StepRatio) -> FinitePair:
     """The label of a batch is about ln(1 - g + g V), g the rate at which it holds the record, rounded.
 
     Under Q all batches are Q's; under P `chosen` of them are P's, whichever they are, and the sum is the
