@@ -16,8 +16,8 @@ from tightrope.engines.lines.path import list_powers
 from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.passes import exchanged_pair
 from tightrope.engines.passes.exchanged import bound_divergence
-from tightrope.engines.passes.one_pass import bound_pass
-from tightrope.engines.passes.pass_curve import OnePass
+from tightrope.engines.passes.line_pass import LinePass
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
@@ -124,7 +124,7 @@ def test_a_pass_that_line_integrals_decline_is_left_to_others() -> None:
     pair = one_pass(0.3, 3)
     with pytest.raises(EngineDeclines):
         plan_line(PassOrder(pair, 1.0), math.log(1e-9))
-    curve = OnePass(pair, lambda: compose(Schedule([(pair, 1)]), ABOVE))
+    curve = LinePass(pair, lambda: compose(Schedule([(pair, 1)]), ABOVE))
     assert 0.5 < math.exp(curve.log_bounds(1.0, 1e-2).upper) <= 1
 
 

@@ -14,7 +14,7 @@ from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.passes.cells import order_cells
 from tightrope.engines.passes.exchanged import Difference
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
-from tightrope.engines.passes.one_pass import bound_pass
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, make_laws
 from tightrope.engines.passes.smooth import Number, SmoothLaws, spread_block
 from tightrope.numerics.floats import Floats

@@ -36,7 +36,7 @@ def resolve(schedule: Schedule, side: Side, mesh: Mesh = USUAL) -> Schedule:
 def _resolve_pair(pair: Pair, side: Side, mesh: Mesh) -> Pair:
     # passes load flint: only they need it
     if isinstance(pair, Allocation):
-        from tightrope.engines.passes.one_pass import bound_pass
+        from tightrope.engines.passes.pass_pair import bound_pass
 
         return bound_pass(pair, side, mesh)
     if isinstance(pair, GroupPass):

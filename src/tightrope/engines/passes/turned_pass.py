@@ -6,13 +6,14 @@ Lines in frequencies are too long there. theorems/proofs/turned_curve.md derives
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from flint import arb, ctx
 
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
 from tightrope.engines.lines.plan import PassOrder, plan_line
+from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, LEAST_SLOPE, PassCurve
 from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw
@@ -28,29 +29,19 @@ PATIENCE = 4.0  # seconds, about, of one order
 FINER, ROOM = 1 / 256, 1 / 32
 CLOSEST = 1e-6  # of that in epsilon
 LOOSE = math.log(1e-2)  # what may be wrong at epsilon 0, where nothing is asked
-FARTHEST = 200.0  # larger epsilons are left to others
-SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
 SHORT_LINE = 1_000_000  # nodes of a line times points of its path: balls take as long as turned normals
 MOST_ORDERS, HALVINGS = 12, 60  # that a search may take; of one along a sketch
 NEARBY = 1e-3  # to see how steep a sketch is
 
 
-class TurnedPass:
+class TurnedPass(PassCurve):
     """Both ends by turned normals; where those decline, or lines should be quicker, by `others`."""
 
     def __init__(
         self, allocation: Allocation, others: Callable[[], ComposedCurve], *, lines_are_left: bool
     ) -> None:
-        self.allocation, self._make_others, self._lines_are_left = allocation, others, lines_are_left
-
-    @cached_property
-    def _others(self) -> ComposedCurve:
-        return self._make_others()
-
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """Normal noise hides everything a little."""
-        return -math.inf, -math.inf
+        super().__init__(allocation, others)
+        self._lines_are_left = lines_are_left
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -94,7 +85,7 @@ def _law_of(allocation: Allocation) -> PairLaw:
 @keep_refusals(maxsize=KEPT_ENDS)
 def enclose_turned(law: PairLaw, epsilon: float, log_error: float) -> tuple[float, float]:
     """Not above and not below the curve there, about e^log_error apart; or EngineDeclines."""
-    if not 0 <= epsilon <= FARTHEST:
+    if not 0 <= epsilon <= FARTHEST_EPSILON:
         raise EngineDeclines("an epsilon that turned normals do not tell")
     log_errors = (LOOSE, log_error) if epsilon else (log_error,)  # the only step of the lattice leads there
     curve = TurnedCurve(law, plan_curve(law, epsilon or 1.0, log_errors), PATIENCE)
@@ -140,7 +131,7 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
             return 0.0, 0.0
         excess = math.log((lower + upper) / 2 / delta)
         if last is not None and last[0] != place:
-            slope = max((last[1] - excess) / (place - last[0]), SLOWEST)
+            slope = max((last[1] - excess) / (place - last[0]), LEAST_SLOPE)
         last = place, excess
         room = max(ROOM * accuracy / slope, CLOSEST)
         if high - low <= 4 * room:
@@ -156,7 +147,7 @@ def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
     log_curve = sketch_curve(law).log_curve
     place = _cross_about(log_curve, delta)
     here, there = log_curve(np.array([place, place + NEARBY])).tolist()
-    return place, max((here - there) / NEARBY, SLOWEST)
+    return place, max((here - there) / NEARBY, LEAST_SLOPE)
 
 
 def _guess_place(law: PairLaw, delta: float) -> float:
@@ -165,7 +156,7 @@ def _guess_place(law: PairLaw, delta: float) -> float:
 
 
 def _cross_about(log_curve: Callable[[Floats], Floats], delta: float) -> float:
-    low, high = 0.0, FARTHEST
+    low, high = 0.0, FARTHEST_EPSILON
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         is_left = float(log_curve(np.array([middle]))[0]) > math.log(delta)
