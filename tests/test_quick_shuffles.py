@@ -18,7 +18,7 @@ from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.shuffles import counts
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
-from tightrope.engines.shuffles.walks import FINE, Walks, place_levels
+from tightrope.engines.shuffles.walks import LATTICE_STEP, Walks, place_levels
 from tightrope.engines.shuffles.worst_difference import WorstDifference
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.schedule import Schedule
@@ -36,7 +36,7 @@ def test_boxes_that_are_not_checked_anew_keep_what_settled_them(
     nearly: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-3)
-    levels, count, spacing = (0.5, 1.0, 2.0), 40, FINE * 2
+    levels, count, spacing = (0.5, 1.0, 2.0), 40, LATTICE_STEP * 2
     walks = Walks(place_levels(atoms, levels, spacing), levels, spacing=spacing, count=count)
     problem, shares = CountsProblem(walks, 3.0, 0.05 + atoms.beyond), np.array([0.3, 0.5, 0.2])
     rows = np.array([k for k in product(range(count + 1), repeat=3) if sum(k) == count], dtype=float)

@@ -6,6 +6,8 @@ from fractions import Fraction
 from tightrope.engines.face import Contradiction
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 
+KEPT_PASSES = 32  # finite pairs of passes, that are kept
+
 
 def collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:
     """The mass of each place."""

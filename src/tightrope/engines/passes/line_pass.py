@@ -11,20 +11,22 @@ from tightrope.engines.face import NOTHING, EngineDeclines, LogBounds
 from tightrope.engines.lines.estimate import guess_curve
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder
-from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, LEAST_SLOPE, PassCurve
+from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_SLOPE, PassCurve
 from tightrope.engines.passes.refusal import LOST
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
 
 KEPT_EPSILONS = 1024
-FINER = 1 / 256  # the share of the accuracy that is asked of an integral
-ROOM = 1 / 128  # the same of how far from where the curve seems to cross a delta bounds are asked for
-CLOSE, CLOSEST = 5e-6, 1e-8  # of that in epsilon, where curves are flat, but no closer in delta than this
-FIRST_SIZE, MOST_SIZES = 1e-3, 12  # of a curve of which nothing is known, and how often that is tried
-MOST_STEPS, MOST_SECANTS = 6, 60  # of searches for the place of a bound, and for where to look for it
-FURTHER = 1.5  # from one place at which a search may begin to the next
-TINY = 1e-12  # an epsilon that is told from 0 no more
-LARGE = 5.0  # of a separation, where a search begins
+CROSSING_SHARE = 1 / 128  # of the accuracy: how far from where delta seems crossed bounds are asked for
+CLOSE_EPSILON = 5e-6  # how far that is at most in epsilon, where curves are flat
+CLOSEST_DELTA = 1e-8  # the least relative width in delta that is asked for on that account
+FIRST_SIZE = 1e-3  # of a curve of which nothing is known
+MOST_SIZES = 12  # that are tried
+MOST_PLACES = 6  # that are tried for a bound, or for a line that is quick
+MOST_SECANTS = 60  # of the search for the crossing
+NEXT_PLACE = 1.5  # times the last one at which a search might have begun
+TINY_EPSILON = 1e-12  # an epsilon that is told from 0 no more
+LARGE_SEPARATION = 5.0  # of a separation, where a search begins
 
 
 class LinePass(PassCurve):
@@ -64,7 +66,7 @@ def _enclose(allocation: Allocation, epsilon: float, accuracy: float) -> tuple[f
 
 def _log_error(size: float, accuracy: float) -> float:
     """ln of the error that a bound on a number of this size may have; declined where floats end."""
-    error = FINER * accuracy * size
+    error = INTEGRAL_SHARE * accuracy * size
     if not error:
         raise EngineDeclines("a curve too small for line integrals")
     return math.log(error)
@@ -75,12 +77,12 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
     """Between which epsilons the curve crosses delta."""
     log_error = _log_error(delta, accuracy)
     about, slope = _search(allocation, delta, log_error, accuracy)
-    closer = CLOSE * slope / ROOM
+    closer = CLOSE_EPSILON * slope / CROSSING_SHARE
     if closer < accuracy:  # a curve so flat that what is close in delta is not in epsilon
-        accuracy = max(closer, CLOSEST)
+        accuracy = max(closer, CLOSEST_DELTA)
         log_error = _log_error(delta, accuracy)
         about, slope = _search(allocation, delta, log_error, accuracy)
-    room = ROOM * accuracy / slope
+    room = CROSSING_SHARE * accuracy / slope
 
     low, high = about - room, about + room
     near = max(low, 0.0) if allocation.is_reversed else max(high, 0.0)  # where k is larger
@@ -90,7 +92,7 @@ def _cross(allocation: Allocation, delta: float, accuracy: float) -> tuple[float
 
     if low <= 0 and ends(0.0)[1] <= delta:
         return 0.0, 0.0
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_PLACES):
         if ends(high)[1] <= delta:
             break
         high += high - low
@@ -110,7 +112,7 @@ def _search(allocation: Allocation, delta: float, log_error: float, accuracy: fl
     for _ in range(MOST_SECANTS):
         excess = math.log(max(found, least) / delta)
         low, high = (place, high) if excess > 0 else (low, place)
-        if abs(excess) <= accuracy * ROOM / 4 or high <= TINY:
+        if abs(excess) <= accuracy * CROSSING_SHARE / 4 or high <= TINY_EPSILON:
             return place, slope
         last, place = (place, excess), place + excess / slope
         if found <= least or not low < place < high:
@@ -125,7 +127,7 @@ def _between(low: float, high: float) -> float:
     """The middle, or further on; 0 itself where the curve is below delta all the way down to it."""
     if high == math.inf:
         return 2 * low
-    return (low + high) / 2 if high > 2 * TINY or low else 0.0
+    return (low + high) / 2 if high > 2 * TINY_EPSILON or low else 0.0
 
 
 def _checked(allocation: Allocation, epsilon: float) -> PassOrder:
@@ -136,10 +138,10 @@ def _checked(allocation: Allocation, epsilon: float) -> PassOrder:
 
 def _find_first(allocation: Allocation, place: float, log_error: float) -> tuple[float, float]:
     """A place near this one or further on where integrals are quick, and about the curve there."""
-    for _ in range(MOST_STEPS):
+    for _ in range(MOST_PLACES):
         with suppress(EngineDeclines):
             return place, guess_curve(PassOrder(allocation, place), log_error)
-        place *= FURTHER
+        place *= NEXT_PLACE
     raise EngineDeclines("a pass whose line integrals take too long")
 
 
@@ -147,6 +149,9 @@ def _start(allocation: Allocation, delta: float) -> float:
     """Where a normal sum of the same deviation would cross delta, or thereabouts."""
     separation = allocation.step.gaussian_separation
     assert separation is not None
-    ratios = math.sqrt(math.expm1(min(separation, LARGE) ** 2) * allocation.released) / allocation.batches
+    ratios = (
+        math.sqrt(math.expm1(min(separation, LARGE_SEPARATION) ** 2) * allocation.released)
+        / allocation.batches
+    )
     times = 2 if allocation.is_exchanged else 1
     return times * math.log1p(ratios * math.sqrt(-2 * math.log(min(delta, 0.5))))

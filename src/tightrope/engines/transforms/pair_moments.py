@@ -14,11 +14,12 @@ from flint import arb, arb_poly, ctx
 from scipy.special import gammaln
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.ratio_moments import raise_poly
+from tightrope.engines.transforms.ratio_moments import NEARER, raise_poly
 from tightrope.numerics.balls import ball
 
-NEARER = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # how far exponents are from those of the integrand
-FURTHER = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)
+LOG_RUN_DECAY = 32.0  # by how much the moments of a run decay along its line, about
+LINE_PARTS = 16  # of a line, at which it is seen what it asks for
+FURTHER = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)  # likewise, further out
 KEPT_MOMENTS = 64
 MOST_COLUMNS = 2_000
 
