@@ -1,4 +1,7 @@
-"""Masses of places, and the finite pairs that they make."""
+"""Masses of places, and the finite pairs that they make.
+
+What rounding took is put back so that a pair stays on its side: theorems/proofs/balls_in_bins.md, Closing.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction

@@ -1,4 +1,7 @@
-"""The laws of the sum of the ratios of one pass, doubled up from those of one step."""
+"""The laws of the sum of the ratios of one pass, doubled up from those of one step.
+
+They are those of the blocks in theorems/proofs/balls_in_bins.md: plain under Q, weighted under P.
+"""
 
 import math
 from collections.abc import Callable

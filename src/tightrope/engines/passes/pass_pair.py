@@ -1,4 +1,7 @@
-"""One pass as a finite pair that dominates it, or that it dominates."""
+"""One pass as a finite pair that dominates it, or that it dominates.
+
+theorems/proofs/balls_in_bins.md proves both: (b) above, (c) below, (d) with fewer losses.
+"""
 
 import bisect
 import math

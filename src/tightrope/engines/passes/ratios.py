@@ -1,4 +1,7 @@
-"""The likelihood ratio of one step on a batch that holds the record, and its law on a ladder of lattices."""
+"""The likelihood ratio of one step on a batch that holds the record, and its law on a ladder of lattices.
+
+It is the V of theorems/proofs/balls_in_bins.md, which derives its masses on a lattice (One V).
+"""
 
 import math
 from abc import ABC, abstractmethod
