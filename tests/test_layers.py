@@ -117,6 +117,40 @@ def test_the_rooms_of_engines_have_an_order(path: Path) -> None:
     assert wrong_engines(ast.parse(path.read_text()), path) == []
 
 
+def late_imports_without_a_reason(source: str) -> list[str]:
+    """Imports within functions, of this package, that no comment gives a reason for: there or just above.
+
+    Imports that follow each other share one.
+    """
+    lines = ["", *source.splitlines()]
+    late: dict[int, ast.ImportFrom] = {}
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            found = (node for node in ast.walk(function) if isinstance(node, ast.ImportFrom))
+            late |= {node.lineno: node for node in found if (node.module or "").startswith("tightrope")}
+    told: set[int] = set()
+    bare: list[str] = []
+    for start, node in sorted(late.items()):
+        end = node.end_lineno or start
+        own = any("  # " in line for line in lines[start : end + 1])
+        if own or lines[start - 1].lstrip().startswith("#") or start - 1 in told:
+            told.add(end)
+        else:
+            bare.append(str(node.module))
+    return bare
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_import_within_a_function_says_why(path: Path) -> None:
+    assert late_imports_without_a_reason(path.read_text()) == []
+
+
+def test_a_late_import_without_a_reason_would_be_noticed() -> None:
+    source = "def f():\n    from tightrope.numerics.balls import ball{}\n\n    return ball(1)"
+    assert late_imports_without_a_reason(source.format("")) == ["tightrope.numerics.balls"]
+    assert late_imports_without_a_reason(source.format("  # loads flint")) == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_belongs_to_a_layer(path: Path) -> None:
     at_the_top = path.parent == ROOT and path.name in ("__init__.py", "__main__.py", "errors.py", "public.py")

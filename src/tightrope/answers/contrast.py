@@ -117,7 +117,7 @@ class Contrast:
         A bar is full up to the lower end and hatched up to the upper one. What is drawn on is `ax`, or
         new axes; they are returned.
         """
-        from tightrope.answers.pictures import draw_bars, pick_rows
+        from tightrope.answers.pictures import draw_bars, pick_rows  # only where something is drawn
 
         return draw_bars(self, pick_rows(self, self.rows), ax)
 

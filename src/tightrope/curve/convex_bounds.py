@@ -96,7 +96,7 @@ def certify(known: Known, objective: Objective, chords: Chords) -> tuple[float, 
     """
     from flint import ctx
 
-    from tightrope.numerics.balls import ball, ceil_float, floor_float
+    from tightrope.numerics.balls import ball, ceil_float, floor_float  # loads flint
 
     with ctx.workprec(BITS + math.ceil(BITS_PER_EPSILON * max(known.epsilons[-1], 0.0))):
         odds, low, high = _enclose(known, objective)
@@ -136,7 +136,7 @@ def _enclose(known: Known, objective: Objective) -> tuple[list["arb"], list["arb
     """The odds and both bounds there, from t = 0 on, where D is 1 and X is 0."""
     from flint import ctx
 
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     odds, low, high = [ball(0.0)], *([ball(float(not objective.excess))] for _ in range(2))
     for epsilon, found in zip(known.epsilons, known.found, strict=True):
@@ -152,7 +152,7 @@ def _odds(epsilon: float, bits: int) -> tuple["arb", "arb"]:
     """e^epsilon, and what it is more than 1: both rates of a place ask for it, and so do later questions."""
     from flint import ctx
 
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     with ctx.workprec(bits):
         return ball(epsilon).exp(), ball(epsilon).expm1()

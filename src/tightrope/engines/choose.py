@@ -7,6 +7,7 @@ from functools import partial
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, Engine, EngineRow, Progress, Side
+from tightrope.engines.near_ceiling import NearCeiling
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.places import PLACES_APART
@@ -40,31 +41,25 @@ def _full_batches(schedule: Schedule) -> Engine:
 
 
 def _one_step(schedule: Schedule) -> Engine:
-    from tightrope.engines.closed_forms import OneStep
+    from tightrope.engines.closed_forms import OneStep  # loads flint
 
     return OneStep.of(schedule)
 
 
 def _end_point(schedule: Schedule) -> Engine:
-    from tightrope.engines.closed_forms import EndPoint
+    from tightrope.engines.closed_forms import EndPoint  # loads flint
 
     return EndPoint(schedule)
 
 
-def _near_ceiling(schedule: Schedule) -> Engine:
-    from tightrope.engines.near_ceiling import NearCeiling
-
-    return NearCeiling(schedule)
-
-
 def _capped_contour(schedule: Schedule) -> Engine:
-    from tightrope.engines.contour.capped import CappedContourEngine
+    from tightrope.engines.contour.capped import CappedContourEngine  # few questions need it
 
     return CappedContourEngine(schedule)
 
 
 def _jump_contour(schedule: Schedule) -> Engine:
-    from tightrope.engines.contour.jumps import JumpContourEngine
+    from tightrope.engines.contour.jumps import JumpContourEngine  # few questions need it
 
     return JumpContourEngine(schedule)
 
@@ -76,7 +71,7 @@ def _lattice(schedule: Schedule, longest: int) -> Engine:
 
 
 def _jumps(schedule: Schedule, longest: int) -> Engine:
-    from tightrope.engines.lattice.jumps import BigJumpEngine
+    from tightrope.engines.lattice.jumps import BigJumpEngine  # few questions need it
 
     return BigJumpEngine(schedule, longest=longest)
 
@@ -104,7 +99,7 @@ TABLE = (
     EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
     EngineRow(make=ExactOutcomes, applies=_are_countable),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
-    EngineRow(make=_near_ceiling, applies=lambda schedule: schedule.nears_its_ceiling),
+    EngineRow(make=NearCeiling, applies=lambda schedule: schedule.nears_its_ceiling),
     _contour(QUICK_EVALUATIONS, _always),
     EngineRow(
         make=_capped_contour,

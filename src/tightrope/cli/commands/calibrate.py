@@ -130,7 +130,7 @@ def noise(
 
 
 def _draw(found: Calibration[Any], target: Path) -> None:
-    from tightrope.report.charts import draw_calibration
+    from tightrope.report.charts import draw_calibration  # only where something is drawn
 
     draw_calibration(found, to=target)
 

@@ -244,6 +244,7 @@ class EnvelopeTransform(Transform):
 
     def _by_spread(self, c: float, nodes: TiltedNodes) -> Callable[[float], float]:
         """Laplace noise: by how far the losses are apart, and by parts in both halves (lemmas 7 and 7b)."""
+        # only Laplace noise needs it
         from tightrope.engines.transforms.spread import Parts, SpreadModulus, TiltedCells, over_slopes
 
         width, panels, log_missed = self._fine_panels(c)
