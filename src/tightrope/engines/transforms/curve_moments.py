@@ -35,6 +35,9 @@ TILTS_ABOVE = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # by how much: th
 S_CELLS_GROW, S_CELLS, POWERS_ABOVE = 1.125, 160, 32  # and by how much a power is higher beyond them
 BOUND_BITS, KEPT_BOUNDS = 64, 256
 POINT_REL_ERROR = 4 * UNIT_ROUNDOFF
+LESS_OF_RATE = 1 - 1e-12  # of a rate, which has fewer than 100 roundings
+POWER_ROOM = 1 + 1e-6  # for one power of a float
+LEAST_NORMAL = 2.0**-1000  # from here on its relative error is that of one
 POWERS_TOGETHER = 64  # powers whose means are told at once
 MOST_CURVE_POINTS = 6_000
 LOG_SPARE = 3.0  # below what may be wrong
@@ -147,8 +150,11 @@ def _bound_inverse(law: PairLaw, power: int) -> arb:
     total = arb(S_CELLS_GROW) ** (-S_CELLS * power)
     for i in range(-S_CELLS, S_CELLS):
         low = arb(S_CELLS_GROW) ** i
-        size = bound_laplace(law, rate * float(low) * (1 - 1e-12)) ** count
-        total += size * (1 + 1e-6) * ((arb(S_CELLS_GROW) * low) ** power - low**power)
+        each = bound_laplace(law, rate * float(low) * LESS_OF_RATE)
+        size: float | arb = each**count
+        if size < LEAST_NORMAL:  # what floats call 0 may still decide, times a power of s
+            size = arb(each) ** count
+        total += size * POWER_ROOM * ((arb(S_CELLS_GROW) * low) ** power - low**power)
     # beyond: v^q e^-v <= (q / e)^q, and B is not below its geometric mean
     q, share = arb(power + POWERS_ABOVE), arb(law.batches) / count
     square = ball(law.separation) ** 2

@@ -24,6 +24,8 @@ LAPLACE_CELLS = tuple(0.1 * i for i in range(-90, 91))  # cells of z
 LOG_SPARE = 2.0  # below what may be wrong, of each part of the error
 PER_STRIP = 4  # epsilons that are tried
 TERM_ROUNDINGS = 32  # of each term of a sum of floats: fewer (proofs/turned_curve.md, The rule)
+LAPLACE_ROOM = 1 + 1e-12  # for roundings: proofs/turned_curve.md, 5
+HALF_CELL, STRIP_ROOM = 0.500001, 1.001  # likewise
 HIGHEST_X = 12.0  # x, where every line ends
 MEAN_BITS = 80  # of balls, for means that are rounded up
 
@@ -44,7 +46,7 @@ def bound_laplace(law: PairLaw, rate: float) -> float:
     """Not below E e^{-rate e^{a z}}: each cell of z with what it has at its left end."""
     places, masses = _masses()
     values = np.exp(-rate * np.exp(float(law.separation) * places))
-    return min(float(values @ masses) * (1 + 1e-12) + 1e-300, 1.0)
+    return min(float(values @ masses) * LAPLACE_ROOM + 1e-300, 1.0)
 
 
 class Strip:
@@ -111,7 +113,7 @@ class Strip:
             a, root = ball(self.law.separation), arb(2).sqrt()
             found = []
             for x in self.x.tolist():
-                top = arb(x) + arb(self.cell) * 0.500001
+                top = arb(x) + arb(self.cell) * HALF_CELL
                 z = -top / a
                 mean = (top + a * a / 2).exp() * ((a - z) / root).erfc() / 2 + (z / root).erfc() / 2
                 found.append(ceil_float(mean))
@@ -145,7 +147,7 @@ class Strip:
         below = n * self.enlarged * r * math.exp(-a * a) * square / 2 + linear**2 * math.exp(linear) / 2 / r
         last = math.exp(self.cell * (end + self.first - 0.5) + a * a / 2)
         mean = n * (t - 1) / math.sin(2 * self.width)
-        return (total + 2 * (below + 2 / last + mean)) * 1.001
+        return (total + 2 * (below + 2 / last + mean)) * STRIP_ROOM
 
 
 def choose_strip(law: PairLaw, epsilons: Sequence[float], log_errors: Sequence[float]) -> tuple[float, float]:
