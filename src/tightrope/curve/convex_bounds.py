@@ -179,16 +179,7 @@ def guess(known: Known, objective: Objective, stride: float) -> Guess:
     slope = float(objective.slope)
     at_least, at_most = low + slope * odds, high + slope * odds
     blur = 8 * UNIT_ROUNDOFF * (np.abs(high) + abs(slope) * odds)  # about what floats cannot tell
-
-    steepest = known.flattest - (not objective.excess)
-    right_of, left_of = np.full(len(odds), steepest), np.full(len(odds), float(objective.excess))
-    chords = np.full(len(odds), NO_CHORD), np.full(len(odds), NO_CHORD)
-    # near chords bend least and far ones are the most certain: one of those 1, 2, 4, ... places away is good
-    for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
-        run = _distances(epsilons, odds, apart)
-        later, earlier = np.arange(apart, len(odds)), np.arange(len(odds) - apart)
-        _improve(right_of, chords[0], later, earlier, (low[apart:] - high[:-apart]) / run, np.greater)
-        _improve(left_of, chords[1], earlier, later, (high[apart:] - low[:-apart]) / run, np.less)
+    right_of, left_of, chords = _find_chords(known, objective, low, high)
     descent, ascent = right_of + slope, left_of + slope
 
     down, up, left, right = -descent[:-1], ascent[1:], at_least[:-1], at_least[1:]
@@ -213,6 +204,24 @@ def guess(known: Known, objective: Objective, stride: float) -> Guess:
         look_at = min(max(here + math.log1p(max(float(past), 0.0)), here + margin), there - margin)
     certain_to = np.min((at_most - at_least + 2 * blur)[where : where + 2])
     return Guess(float(bounds[where]), float(at_most.min()), float(certain_to), look_at, chords)
+
+
+def _find_chords(
+    known: Known, objective: Objective, low: Floats, high: Floats
+) -> tuple[Floats, Floats, tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Bounds on the slopes right and left of each place, and the other ends of the chords that tell them."""
+    epsilons = np.array([-math.inf, *known.epsilons])
+    odds = np.exp(epsilons)
+    steepest = known.flattest - (not objective.excess)
+    right_of, left_of = np.full(len(odds), steepest), np.full(len(odds), float(objective.excess))
+    chords = np.full(len(odds), NO_CHORD), np.full(len(odds), NO_CHORD)
+    # near chords bend least and far ones are the most certain: one of those 1, 2, 4, ... places away is good
+    for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
+        run = _distances(epsilons, odds, apart)
+        later, earlier = np.arange(apart, len(odds)), np.arange(len(odds) - apart)
+        _improve(right_of, chords[0], later, earlier, (low[apart:] - high[:-apart]) / run, np.greater)
+        _improve(left_of, chords[1], earlier, later, (high[apart:] - low[:-apart]) / run, np.less)
+    return right_of, left_of, chords
 
 
 def _improve(

@@ -196,11 +196,7 @@ class _Planner:
         self.log_each = self.log_error - math.log(self.n)
 
     def plan(self) -> LinePlan:
-        right, keeps_jumps = self._cut()
-        law = _Law(self.a, self.t, self._find_left(0.0), right)
-        first = self._tilt(law)[0]
-        left = self._find_left(self._log_size(law, first) - law.log_moment(first))
-        law = _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left))
+        law, keeps_jumps = self._cut_law()
         tilt, call_tilt, put_tilt, period = self._tilt(law)
         height, turn = self._find_height(law, tilt, 2 * math.pi / period)
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
@@ -215,10 +211,7 @@ class _Planner:
         most_work = MOST_LINE_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
         if nodes * sum(points) > most_work or max(points) > MOST_RULE_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
-        away = math.log1p(abs(self.k))
-        if self.most_cancelled < math.inf:
-            away = float(self._log_away(np.array(tilt), np.array(period)))
-        cancelled = float(self._cancelled(np.array(max(log_size, away))))
+        cancelled = self._find_cancelled(log_size, tilt, period)
         bits = SHARED_BITS * math.ceil((SPARE_BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
         return LinePlan(
             left=law.left,
@@ -235,6 +228,21 @@ class _Planner:
             cancelled=cancelled,
             bits=bits,
         )
+
+    def _cut_law(self) -> tuple[_Law, bool]:
+        """The law of one difference between the ends of a path; whether jumps beyond are told apart."""
+        right, keeps_jumps = self._cut()
+        law = _Law(self.a, self.t, self._find_left(0.0), right)
+        first = self._tilt(law)[0]
+        left = self._find_left(self._log_size(law, first) - law.log_moment(first))
+        return _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left)), keeps_jumps
+
+    def _find_cancelled(self, log_size: float, tilt: float, period: float) -> float:
+        """Bits that cancel, about: of the integral itself, or of what is taken off it."""
+        away = math.log1p(abs(self.k))
+        if self.most_cancelled < math.inf:
+            away = float(self._log_away(np.array(tilt), np.array(period)))
+        return float(self._cancelled(np.array(max(log_size, away))))
 
     def _log_size(self, law: _Law, tilt: float) -> float:
         """ln of what an integral of absolute values would be, about."""
