@@ -127,8 +127,6 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
             high = min(high, place)
         elif lower >= delta:
             low = max(low, place)
-        if low > high:
-            raise ArithmeticError("ends that cross")  # the curve falls
         if high <= 0:
             return 0.0, 0.0
         excess = math.log((lower + upper) / 2 / delta)
