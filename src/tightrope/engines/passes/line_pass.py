@@ -11,7 +11,7 @@ from tightrope.engines.face import NOTHING, EngineDeclines, LogBounds
 from tightrope.engines.lines.estimate import guess_curve
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder
-from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_SLOPE, PassCurve
+from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_FALL, PassCurve
 from tightrope.engines.passes.refusal import LOST
 from tightrope.numerics.floats import log_ends
 from tightrope.pairs.allocation import Allocation
@@ -119,7 +119,7 @@ def _search(allocation: Allocation, delta: float, log_error: float, accuracy: fl
             place = _between(low, high)
         found = guess_curve(_checked(allocation, place), log_error)
         fall = last[1] - math.log(max(found, least) / delta)
-        slope = max(fall / (place - last[0]), LEAST_SLOPE) if fall else slope
+        slope = max(fall / (place - last[0]), LEAST_FALL) if fall else slope
     raise EngineDeclines("a crossing that line integrals do not find")
 
 

@@ -9,7 +9,7 @@ from tightrope.pairs.allocation import Allocation
 
 FARTHEST_EPSILON = 200.0  # larger ones are left to others
 INTEGRAL_SHARE = 1 / 256  # of the accuracy, that each order may be wrong by
-LEAST_SLOPE = 1e-3  # of -ln delta over epsilon, that a search counts on
+LEAST_FALL = 1e-3  # of -ln delta over epsilon, that a search counts on
 
 
 class PassCurve:

@@ -13,7 +13,7 @@ from flint import arb, ctx
 
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
 from tightrope.engines.lines.plan import PassOrder, plan_line
-from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_SLOPE, PassCurve
+from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_FALL, PassCurve
 from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw
@@ -26,7 +26,7 @@ from tightrope.pairs.allocation import Allocation
 KEPT_ENDS, KEPT_CROSSINGS = 256, 64
 ORDER_PATIENCE = 4.0  # seconds, about, of one order
 CROSSING_SHARE = 1 / 32  # of the accuracy: how far beyond where delta seems crossed the next order lies
-CLOSE_EPSILON = 1e-6  # how far that is at least
+LEAST_ROOM = 1e-6  # how far that is at least, in epsilon
 LOG_LOOSE_ERROR = math.log(1e-2)  # ln of what may be wrong at epsilon 0, where nothing is asked
 SHORT_LINE = 1_000_000  # nodes of a line times points of its path: balls take as long as turned normals
 MOST_ORDERS = 12  # that a search may take
@@ -131,9 +131,9 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
             return 0.0, 0.0
         excess = math.log((lower + upper) / 2 / delta)
         if last is not None and last[0] != place:
-            slope = max((last[1] - excess) / (place - last[0]), LEAST_SLOPE)
+            slope = max((last[1] - excess) / (place - last[0]), LEAST_FALL)
         last = place, excess
-        room = max(CROSSING_SHARE * accuracy / slope, CLOSE_EPSILON)
+        room = max(CROSSING_SHARE * accuracy / slope, LEAST_ROOM)
         if high - low <= 4 * room:
             return max(low, 0.0), high
         aim = place + excess / slope
@@ -147,7 +147,7 @@ def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
     log_curve = sketch_curve(law).log_curve
     place = _cross_about(log_curve, delta)
     here, there = log_curve(np.array([place, place + SKETCH_NUDGE])).tolist()
-    return place, max((here - there) / SKETCH_NUDGE, LEAST_SLOPE)
+    return place, max((here - there) / SKETCH_NUDGE, LEAST_FALL)
 
 
 def _guess_place(law: PairLaw, delta: float) -> float:
