@@ -1,11 +1,15 @@
 """Samplers in which records choose their batches, and capped ones: read, watched, and held beside a claim."""
 
 import itertools
+import json
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tightrope as tr
+from shell import Shell
 from tightrope.audit import Audit, Finding, Scheme, Verdict, audit, inspect_loader, watch
 from tightrope.audit.loaders.inspect import skip
 from tightrope.samplers import (
@@ -140,3 +144,15 @@ def test_a_recording_that_begins_within_a_pass_holds_parts_of_more_passes_than_i
     seen = watch(late, records=RECORDS)
     assert (seen.scheme, seen.epoch, seen.sampling) == (Scheme.BALLS_IN_BINS, 20, None)
     assert judge(seen, tr.BallsInBins(batches=20), 100).verdict is not Verdict.MATCHES
+
+
+@pytest.mark.parametrize("claimed", ["balls-in-bins", "random-allocation --chosen 2"])
+def test_the_command_line_holds_passes_of_so_many_batches_beside_a_recording(
+    shell: Shell, claimed: str
+) -> None:
+    """The recording was called --batches as well, so that no such claim could be typed."""
+    recording = shlex.quote(str(Path(__file__).parent.parent / "examples/shuffled.jsonl"))
+    asked = f"--noise 2 --sampling {claimed} --batches 50 --steps 200 --relation add --delta 1e-6"
+    code, out, err = shell(f"audit {recording} {asked} --json")
+    assert (code, err) == (3, "")
+    assert json.loads(out)["question"]["sampling"]["batches"] == 50

@@ -13,15 +13,15 @@ import pytest
 from flint import arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes import line_floats
-from tightrope.engines.passes.line_floats import (
+from tightrope.engines.lines import floats
+from tightrope.engines.lines.floats import (
     FLOAT_CANCELLED,
     FloatLine,
     FloatLines,
     FloatPath,
     enclose_in_floats,
 )
-from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.plan import LinePlan, PassOrder, plan_line
 from tightrope.engines.transforms import curve_moments
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.pairs.allocation import Allocation
@@ -273,7 +273,7 @@ def test_arithmetic_that_loses_its_way_is_refused(
         lose()
         return arb(0), arb(1)
 
-    monkeypatch.setattr(line_floats.FloatLine, "enclose", enclose)
+    monkeypatch.setattr(floats.FloatLine, "enclose", enclose)
     with pytest.raises(EngineDeclines, match="out of the reach"):
         enclose_in_floats(USUAL, plan)
 

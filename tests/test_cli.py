@@ -73,7 +73,7 @@ def test_epsilon_prints_question_bracket_theorems_and_witness(shell: Shell) -> N
 def test_fixed_batches_cost_sixteen_times_more_than_poisson(shell: Shell) -> None:
     out = answered(shell, f"epsilon {FIXED_SIZE} --relation add-or-remove --delta 1e-6 --why")
     assert last_row(out)[2].startswith("15.25")
-    assert "each batch is exactly 1 of 1000 records" in out
+    assert "each batch is exactly 1 of 1,000 records" in out
     assert "without_replacement_remove" in out
 
 

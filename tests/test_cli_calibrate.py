@@ -141,7 +141,7 @@ def test_batches_of_balls_in_bins_are_counted_where_nobody_says_how_many_records
 
 
 def test_batches_of_balls_in_bins_are_sized_where_records_are_counted(shell: Shell) -> None:
-    said = "Batches of 11 out of 100 records (10 batches in a pass, rate 0.1) are small enough for epsilon"
+    said = "Batches of 11 out of 100 records (10 batches in a pass) are small enough for epsilon"
     assert answered(shell, f"{BINS} --records 100").startswith(said)
     found = loaded(shell, f"{BINS} --records 100")
     assert (found["value"], found["rate"]) == (11, 0.1)  # the rate that is run
@@ -151,6 +151,15 @@ def test_steps_come_with_their_epochs(shell: Shell) -> None:
     assert answered(shell, STEPS).startswith("11,397 steps (11.39 epochs at this rate) are few enough for")
     every = f"steps --noise 100 --sampling every-record {TARGET}"
     assert "epochs" not in answered(shell, every)
+
+
+@pytest.mark.parametrize("sampling", ["balls-in-bins", "random-allocation --chosen 2", "shuffle"])
+def test_steps_of_passes_come_with_epochs_of_their_batches_and_no_rate(shell: Shell, sampling: str) -> None:
+    asked = "--noise 4 --batches 20 --relation substitute --epsilon 9 --delta 1e-5"
+    asked = asked.replace("substitute", "add") if "random" in sampling else asked
+    said = answered(shell, f"steps --sampling {sampling} {asked}")
+    assert re.match(r"[\d,]+ steps \([\d.]+ epochs? of 20 batches\) are few enough for epsilon 9", said)
+    assert "rate" not in said.replace("\n", " ").partition("Why:")[0]
 
 
 def test_noise_as_json(shell: Shell) -> None:

@@ -235,6 +235,12 @@ def test_overlapping_brackets_are_no_mismatch() -> None:
     assert judge_claim(POISSON, answers) == none_larger_than("one, between 1.000 and 1.200")
 
 
+def test_of_passes_no_rate_is_said() -> None:
+    bins = (tr.BallsInBins, tr.ADD_OR_REMOVE)
+    verdict = judge_claim(bins, {bins: tr.Bracket(1.0, 1.1), POISSON: tr.Bracket(1.0, 1.1)})
+    assert verdict.startswith("With batches of this size no other sampling or relation is certified to make")
+
+
 def test_runs_without_a_sampling_of_their_own_claim_nothing_unless_told() -> None:
     mixed = RUN + tr.Step(tr.Gaussian(noise_multiplier=5), tr.WithoutReplacement(batch=1, population=10))
     for run in (RUN * 0, mixed):

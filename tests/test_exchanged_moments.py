@@ -12,8 +12,8 @@ from scipy.special import ndtr
 import tightrope as tr
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
 from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
 from tightrope.engines.transforms.exchanged import ExchangedTransform
 from tightrope.engines.transforms.exchanged_moments import ExchangedTable, PairLattice, plan_pair_lattice

@@ -13,7 +13,7 @@ from scipy.stats import norm
 import tightrope as tr
 from tightrope.engines.face import ABOVE
 from tightrope.engines.passes.group_labels import _add_up, _label
-from tightrope.engines.passes.one_pass import bound_pass
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.engines.passes.shared_batch import SharedRatio
 from tightrope.errors import NoTheorem
 from tightrope.numerics.floats import Floats

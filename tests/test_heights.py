@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flint import acb, arb, ctx
 
-from tightrope.engines.transforms.heights import AT_ONCE, evaluate
+from tightrope.engines.transforms.heights import NODES_AT_ONCE, evaluate
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import TiltedNodes
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
@@ -41,7 +41,7 @@ CASES = {
     "tiny angles": (40, 1e-6, 1e-3, 30),
     "usual": (130, 0.3, 2.0, 90),
     "fast": (60, 30.0, 5.0, 200),
-    "several products": (2 * AT_ONCE + 7, 1.0, 0.3, 12),
+    "several products": (2 * NODES_AT_ONCE + 7, 1.0, 0.3, 12),
 }
 
 

@@ -28,6 +28,13 @@ LAYERS = (
 )
 HEIGHT = {package: height for height, layer in enumerate(LAYERS) for package in layer}
 ROOMS_OF_CLI = ("typed", "printed", "process", "commands", "app", "completion", "session", "entry")
+# what lies in none of them holds what they share, and chooses among them
+ROOMS_OF_ENGINES = (
+    ("integers", "lines", "one_step", "shuffles"),
+    ("transforms", "lattice"),
+    ("contour", "moments", "game"),
+    ("passes", "draws", "menu"),
+)
 OUTERMOST = ("sweeps", "audit", "report", "statements", "integrations", "cli", "explore")
 
 
@@ -91,6 +98,59 @@ def test_the_rooms_of_the_command_line_have_an_order(path: Path) -> None:
     assert wrong_rooms(ast.parse(path.read_text()), path) == []
 
 
+def wrong_engines(tree: ast.AST, path: Path) -> list[str]:
+    """The imports of a file of one engine's room from rooms beside it or further out."""
+    height = {room: i for i, rooms in enumerate(ROOMS_OF_ENGINES) for room in rooms}
+    own = path.relative_to(ROOT / "engines").parts[0]
+    rooms = [(name, name.split(".")[2]) for name in imported(tree, path) if name.count(".") > 2]
+    return [
+        name
+        for name, room in rooms
+        if name.startswith("tightrope.engines.") and room != own and height[room] >= height[own]
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "engines").glob("*/*.py")), ids=lambda path: str(path.relative_to(ROOT))
+)
+def test_the_rooms_of_engines_have_an_order(path: Path) -> None:
+    assert wrong_engines(ast.parse(path.read_text()), path) == []
+
+
+def late_imports_without_a_reason(source: str) -> list[str]:
+    """Imports within functions, of this package, that no comment gives a reason for: there or just above.
+
+    Imports that follow each other share one.
+    """
+    lines = ["", *source.splitlines()]
+    late: dict[int, ast.ImportFrom] = {}
+    for function in ast.walk(ast.parse(source)):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            found = (node for node in ast.walk(function) if isinstance(node, ast.ImportFrom))
+            late |= {node.lineno: node for node in found if (node.module or "").startswith("tightrope")}
+    told: set[int] = set()
+    bare: list[str] = []
+    for start, node in sorted(late.items()):
+        end = node.end_lineno or start
+        own = any("  # " in line for line in lines[start : end + 1])
+        if own or lines[start - 1].lstrip().startswith("#") or start - 1 in told:
+            told.add(end)
+        else:
+            bare.append(str(node.module))
+    return bare
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_an_import_within_a_function_says_why(path: Path) -> None:
+    assert late_imports_without_a_reason(path.read_text()) == []
+
+
+def test_a_late_import_without_a_reason_would_be_noticed() -> None:
+    source = "def f():\n    from tightrope.numerics.balls import ball{}\n\n    return ball(1)"
+    assert late_imports_without_a_reason(source.format("")) == ["tightrope.numerics.balls"]
+    assert late_imports_without_a_reason(source.format("  # loads flint")) == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_belongs_to_a_layer(path: Path) -> None:
     at_the_top = path.parent == ROOT and path.name in ("__init__.py", "__main__.py", "errors.py", "public.py")
@@ -141,6 +201,23 @@ def test_a_wrong_arrow_would_be_noticed(source: str, where: str, wrong: list[str
 )
 def test_a_wrong_room_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
     assert wrong_rooms(ast.parse(source), ROOT / where) == wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "wrong"),
+    [
+        (
+            "from tightrope.engines.passes.cells import collect",
+            "engines/transforms/spread.py",
+            ["tightrope.engines.passes.cells"],
+        ),
+        ("from tightrope.engines.lines.plan import plan_line", "engines/transforms/spread.py", []),
+        ("from tightrope.engines.face import Side", "engines/lines/plan.py", []),
+        ("from tightrope.engines.contour.rows import Rows", "engines/contour/engine.py", []),
+    ],
+)
+def test_a_wrong_engine_would_be_noticed(source: str, where: str, wrong: list[str]) -> None:
+    assert wrong_engines(ast.parse(source), ROOT / where) == wrong
 
 
 def test_importing_tightrope_loads_no_outer_library() -> None:

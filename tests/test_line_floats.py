@@ -9,9 +9,9 @@ import pytest
 from flint import arb, ctx
 
 import tightrope as tr
-from tightrope.engines.passes.line import PassLine, enclose_curve
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, FloatLine, enclose_in_floats
-from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.floats import FLOAT_CANCELLED, FloatLine, enclose_in_floats
+from tightrope.engines.lines.line import PassLine, enclose_curve
+from tightrope.engines.lines.plan import LinePlan, PassOrder, plan_line
 from tightrope.engines.saddle import explodes_early
 from tightrope.engines.transforms.curve_moments import CurveTable, bound_log_curve, plan_moments
 from tightrope.engines.transforms.curve_sketch import sketch_curve

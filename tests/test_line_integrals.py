@@ -12,13 +12,13 @@ import tightrope as tr
 from tightrope.engines.choose import compose
 from tightrope.engines.dots import connect_dots, stay_below
 from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.path import list_powers
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.passes import exchanged_pair
 from tightrope.engines.passes.exchanged import bound_divergence
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_path import list_powers
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
-from tightrope.engines.passes.one_pass import bound_pass
-from tightrope.engines.passes.pass_curve import OnePass
+from tightrope.engines.passes.line_pass import LinePass
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.schedule import Schedule
@@ -125,7 +125,7 @@ def test_a_pass_that_line_integrals_decline_is_left_to_others() -> None:
     pair = one_pass(0.3, 3)
     with pytest.raises(EngineDeclines):
         plan_line(PassOrder(pair, 1.0), math.log(1e-9))
-    curve = OnePass(pair, lambda: compose(Schedule([(pair, 1)]), ABOVE))
+    curve = LinePass(pair, lambda: compose(Schedule([(pair, 1)]), ABOVE))
     assert 0.5 < math.exp(curve.log_bounds(1.0, 1e-2).upper) <= 1
 
 
@@ -138,7 +138,7 @@ def test_the_usual_passes_are_told_by_line_integrals_alone(kind: str, delta: flo
         raise AssertionError("which take ten times as long, and are not as close")
 
     for noise, batches in itertools.product((0.6, 0.7, 0.8, 2.0), (100, 1000)):
-        lower, upper = OnePass(one_pass(noise, batches, kind=kind), others).epsilon_bounds(delta, 1e-3)
+        lower, upper = LinePass(one_pass(noise, batches, kind=kind), others).epsilon_bounds(delta, 1e-3)
         assert 0 < lower <= upper < lower + 2e-5
 
 

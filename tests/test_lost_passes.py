@@ -10,10 +10,10 @@ import pytest
 from tightrope.engines.choose import compose
 from tightrope.engines.composition import Composition
 from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines, LogBounds, Side
-from tightrope.engines.passes import exchanged_curve, exchanged_pair, pass_curve
+from tightrope.engines.passes import exchanged_curve, exchanged_pair, line_pass
 from tightrope.engines.passes.exchanged_curve import OneExchangedPass
 from tightrope.engines.passes.exchanged_pair import _continue_dots
-from tightrope.engines.passes.pass_curve import OnePass
+from tightrope.engines.passes.line_pass import LinePass
 from tightrope.engines.passes.several_curve import SeveralPasses
 from tightrope.engines.passes.walked import walk_divergence
 from tightrope.errors import NotPreciseEnough, StopWork
@@ -88,11 +88,11 @@ def test_others_are_asked_where_lines_and_contours_lose_their_way(
 ) -> None:
     single = pass_of(2.0, 4)
     for name in ("_enclose", "_cross"):
-        monkeypatch.setattr(pass_curve, name, lose(reason))
+        monkeypatch.setattr(line_pass, name, lose(reason))
     monkeypatch.setattr(Composition, "log_bounds", lose(reason))
     monkeypatch.setattr(Composition, "epsilon_bounds", lose(reason))
     curves: list[ComposedCurve] = [
-        OnePass(single, Others),
+        LinePass(single, Others),
         SeveralPasses(Schedule([(single, 2)]), ABOVE, Others),
     ]
     for curve in curves:

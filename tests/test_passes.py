@@ -14,7 +14,7 @@ from tightrope.engines.face import ABOVE, BELOW
 from tightrope.engines.passes.cells import order_cells
 from tightrope.engines.passes.exchanged import Difference
 from tightrope.engines.passes.ladder import Ladder, Part, Reach
-from tightrope.engines.passes.one_pass import bound_pass
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, make_laws
 from tightrope.engines.passes.smooth import Number, SmoothLaws, spread_block
 from tightrope.numerics.floats import Floats
@@ -22,6 +22,7 @@ from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import ShiftPair
+from tightrope.setting.sampling import Sampling
 
 GRID = np.linspace(-11, 12, 2301)
 KINK = 2e-5  # relative: what so coarse a grid makes of the corner of (.)_+
@@ -226,6 +227,14 @@ def test_a_record_in_several_batches_is_bracketed_and_the_gap_is_said() -> None:
     assert 0.9 * found.upper < found.lower < found.upper
     assert found.gap is not None
     assert "blocks" in found.gap.why
+
+
+@pytest.mark.parametrize("sampling", [tr.BallsInBins(batches=30), tr.RandomAllocation(batches=30, chosen=2)])
+def test_beyond_the_lattices_of_passes_the_gap_is_that_of_batches_that_are_told(sampling: Sampling) -> None:
+    """It was said to be that of contours and finite pairs, none of which were asked."""
+    found = tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=0.1), sampling) * 30, delta=1e-5, relation=tr.ADD)
+    assert found.gap is not None
+    assert "the upper end takes the batches of a record to be seen" in found.gap.why
 
 
 def test_one_chosen_batch_is_balls_in_bins() -> None:

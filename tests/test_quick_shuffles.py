@@ -11,14 +11,14 @@ import pytest
 from tightrope.engines.choose import compose
 from tightrope.engines.face import BELOW, EngineDeclines, Hint, LogBounds
 from tightrope.engines.lattice.jumps import BigJumpEngine
-from tightrope.engines.passes import line_estimate
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_estimate import MOST_CANCELLED, guess_curve
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines import estimate
+from tightrope.engines.lines.estimate import MOST_CANCELLED, guess_curve
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.shuffles import counts
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
-from tightrope.engines.shuffles.walks import FINE, Walks, place_levels
+from tightrope.engines.shuffles.walks import LATTICE_STEP, Walks, place_levels
 from tightrope.engines.shuffles.worst_difference import WorstDifference
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.schedule import Schedule
@@ -36,7 +36,7 @@ def test_boxes_that_are_not_checked_anew_keep_what_settled_them(
     nearly: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-3)
-    levels, count, spacing = (0.5, 1.0, 2.0), 40, FINE * 2
+    levels, count, spacing = (0.5, 1.0, 2.0), 40, LATTICE_STEP * 2
     walks = Walks(place_levels(atoms, levels, spacing), levels, spacing=spacing, count=count)
     problem, shares = CountsProblem(walks, 3.0, 0.05 + atoms.beyond), np.array([0.3, 0.5, 0.2])
     rows = np.array([k for k in product(range(count + 1), repeat=3) if sum(k) == count], dtype=float)
@@ -83,7 +83,7 @@ def test_floats_tell_where_to_look_also_where_much_cancels(monkeypatch: pytest.M
     assert plan_line(of, log_error).cancelled > MOST_CANCELLED + 2
     assert plan_line(of, log_error, MOST_CANCELLED).cancelled <= MOST_CANCELLED
     low, high = enclose_curve(of, log_error)
-    monkeypatch.setattr(line_estimate, "enclose_curve", None)  # balls would be asked here
+    monkeypatch.setattr(estimate, "enclose_curve", None)  # balls would be asked here
     assert guess_curve(of, log_error) == pytest.approx((low + high) / 2, abs=1e-11)
 
 

@@ -10,7 +10,7 @@ from tightrope.engines.shuffles import epoch_pair, one_epoch
 from tightrope.engines.shuffles.contours import half_sinh
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.one_epoch import bound_by_levels, bound_by_size, bound_order
-from tightrope.engines.shuffles.walks import DEEPEST, Walks, place_levels
+from tightrope.engines.shuffles.walks import DEEPEST_PLACE, Walks, place_levels
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -58,7 +58,7 @@ def test_an_atom_below_the_lattice_is_raised_to_it() -> None:
         values=np.array([-1e9, 0.0, 1.0]), weights=np.array([0.25, 0.5, 0.25]), beyond=0.0, below=0.0
     )
     ((places, masses),) = place_levels(atoms, (1.0,), 1.0)
-    assert places[0] == -DEEPEST
+    assert places[0] == -DEEPEST_PLACE
     assert masses[0] >= 0.25
 
 

@@ -26,7 +26,7 @@ from tightrope.engines.shuffles.one_epoch import (
     bound_order,
     bound_spare_place,
 )
-from tightrope.engines.shuffles.walks import FARTHEST, FINE, Walks, expect, place_levels
+from tightrope.engines.shuffles.walks import FARTHEST_EXPANSION, LATTICE_STEP, Walks, expect, place_levels
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.engines.watching import Watcher, Workload
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -260,7 +260,7 @@ def test_sums_on_a_contour_are_never_below_direct_convolution_and_close_to_it() 
     for i in range(8):
         atoms, (low, high), counts, deviation = random_walk(rng)
         levels = (-low / 5, high) if i % 4 == 0 else (low, high)
-        spacing = FINE * deviation * high
+        spacing = LATTICE_STEP * deviation * high
         start = int(rng.normal() * 10 * math.sqrt(sum(counts)))
         truth = convolve(place_levels(atoms, levels, spacing), counts, start) * spacing
         ratios.append(expect(atoms, levels, counts, start * spacing) / truth)
@@ -277,7 +277,7 @@ def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does
     rng, above = np.random.default_rng(2), 0
     for _ in range(12):
         atoms, levels, counts, deviation = random_walk(rng)
-        spacing = FINE * deviation * levels[1]
+        spacing = LATTICE_STEP * deviation * levels[1]
         laws = place_levels(atoms, levels, spacing)
         walks = Walks(laws, levels, spacing=spacing, count=sum(counts))
         start = int(rng.normal() * 10 * math.sqrt(sum(counts)))
@@ -294,11 +294,11 @@ def test_an_expansion_covers_the_counts_around_it_and_its_first_order_alone_does
 def test_nodes_far_out_do_not_spoil_an_expansion() -> None:
     """Terms there could become e^30 times as large, if they were not next to nothing."""
     atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-6)
-    levels, spacing = (0.02, 1.0), FINE * 2
+    levels, spacing = (0.02, 1.0), LATTICE_STEP * 2
     walks = Walks(place_levels(atoms, levels, spacing), levels, spacing=spacing, count=20_000)
     middle, radii, offset = np.array([[19_000.0, 1000.0]]), np.full((1, 2), 600.0), np.array([30.0])
     (block,) = walks._share_out(middle, offset, radii)
-    assert (radii @ np.abs(block.centred_logs.real)).max() > FARTHEST
+    assert (radii @ np.abs(block.centred_logs.real)).max() > FARTHEST_EXPANSION
     value, slopes, remainder = walks.expand(middle, radii, offset)
     ends = middle + np.array([[-600.0, 600.0], [600.0, -600.0]])
     assert (walks.evaluate(ends, np.full(2, 30.0)) <= value + (ends - middle) @ slopes[0] + remainder).all()
@@ -330,7 +330,7 @@ def test_a_sum_too_small_for_floats_is_not_called_zero() -> None:
 
 def test_offsets_beyond_those_that_are_charged_tell_nothing() -> None:
     atoms = WorstDifference(Fraction(1, 2), Fraction(1)).spread(1e-4)
-    walks = Walks(place_levels(atoms, (1.0,), FINE / 2), (1.0,), spacing=FINE / 2, count=5)
+    walks = Walks(place_levels(atoms, (1.0,), LATTICE_STEP / 2), (1.0,), spacing=LATTICE_STEP / 2, count=5)
     counts = np.array([[5.0], [5.0]])
     found = walks.evaluate(counts, np.array([0.0, -2.0 * MOST_OFFSET]))
     assert 0 < found[0] < found[1] == math.inf
@@ -399,7 +399,7 @@ def test_large_batches_cost_what_draws_say(upper: int) -> None:
 def test_boxes_say_of_every_count_what_convolution_says() -> None:
     atoms = WorstDifference(Fraction(1), Fraction(21, 20)).spread(1e-3)
     levels, count, first = (0.5, 1.0, 2.0), 6, 3.0
-    spacing = FINE * 2
+    spacing = LATTICE_STEP * 2
     laws = place_levels(atoms, levels, spacing)
     walks = Walks(laws, levels, spacing=spacing, count=count)
     problem = CountsProblem(walks, first, 0.05 + atoms.beyond)

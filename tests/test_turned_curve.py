@@ -3,15 +3,22 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from flint import arb, ctx
 
 import tightrope as tr
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
-from tightrope.engines.transforms.curve_moments import CurveTable, plan_moments
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
+from tightrope.engines.transforms.curve_moments import (
+    S_CELLS,
+    S_CELLS_GROW,
+    CurveTable,
+    _bound_inverse,
+    plan_moments,
+)
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.exchanged_moments import ExchangedTable, plan_pair_lattice
 from tightrope.engines.transforms.pair_moments import PairLaw
@@ -154,3 +161,16 @@ def test_runs_that_were_wide_or_did_not_end_are_told(
     step = tr.Step(tr.Gaussian(noise_multiplier=noise), tr.BallsInBins(batches=batches))
     found = tr.epsilon(step * (batches * epochs), delta=delta, relation=tr.SUBSTITUTE)
     assert least <= found.lower <= found.upper <= most
+
+
+def test_a_bound_on_negative_powers_keeps_what_floats_call_nothing() -> None:
+    """Powers below the smallest float were left out, though times a power of s they decide it: by e^29."""
+    law, power = PairLaw(Fraction(2), 602, 602), 300
+    rate, count = math.exp(-2) / law.batches, law.batches - power - 1
+    with ctx.workprec(128):
+        ends = [arb(S_CELLS_GROW) ** i for i in range(S_CELLS + 1)]
+        total = sum(
+            arb(bound_laplace(law, rate * float(start) * (1 - 1e-12))) ** count * (end**power - start**power)
+            for start, end in pairwise(ends)
+        )
+        assert _bound_inverse(law, power) > total / math.factorial(power)

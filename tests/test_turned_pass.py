@@ -8,9 +8,9 @@ from flint import arb, ctx
 
 import tightrope as tr
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import PassOrder
-from tightrope.engines.passes.pass_curve import OnePass
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder
+from tightrope.engines.passes.line_pass import LinePass
 from tightrope.engines.passes.turned_pass import TurnedPass, cross_turned, enclose_turned
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.turned_products import CloseProducts
@@ -31,7 +31,7 @@ def decline() -> TurnedPass:
 def test_crossings_are_those_of_line_integrals(noise: str, batches: int, delta: float) -> None:
     pair = pass_of(noise, batches)
     low, high = cross_turned(pair, delta, 1e-3)
-    least, most = OnePass(pair, decline).epsilon_bounds(delta, 1e-3)
+    least, most = LinePass(pair, decline).epsilon_bounds(delta, 1e-3)
     assert max(low, least) <= min(high, most)
     assert high - low < 1e-4
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from tightrope.accountants.accountant import Accountant, check_progress
-from tightrope.accountants.gaps import GapReason, leaves_a_gap
+from tightrope.accountants.gaps import GapReason, leaves_a_gap, reveals_passes
 from tightrope.curve.bracket import Bracket
 from tightrope.curve.branches import Branch, collect_evidence
 from tightrope.curve.privacy_curve import PrivacyCurve
@@ -80,6 +80,7 @@ class Certified(Accountant[PrivacyCurve, Bracket]):
             accuracy=self.accuracy,
             effort=self.effort,
             find_games=lambda: find_games(run, relation),
+            reveals_passes=reveals_passes(analyses),
         )
         curve = PrivacyCurve(
             question=f"{run!r} under {relation.name}",

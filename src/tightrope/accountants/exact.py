@@ -64,7 +64,7 @@ class Exact(Accountant["ExactCurve", Bracket]):
 
         A question takes several rounds, one per schedule and side, and each counts from 1.
         """
-        from tightrope.curve.exact_curve import ExactCurve
+        from tightrope.curve.exact_curve import ExactCurve  # loads flint
         from tightrope.engines.integers.engine import ExactComposition
         from tightrope.engines.integers.planning import Settings
 

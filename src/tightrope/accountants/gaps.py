@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tightrope.curve.bracket import Gap
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.pair import Pair
@@ -18,6 +19,10 @@ from tightrope.theorems.table import Analysis
 GROUP_GAP = (
     "the upper end cuts a pass into blocks, one for each record of the group; the lower end looks only at a "
     "sum over its batches; the truth lies between"
+)
+REVEALED_GAP = (
+    "with so little noise the upper end takes the batches of a record to be seen, and the lower end is that "
+    "of more noise"
 )
 ENVELOPE_ONLY = "no tighter upper bound than the envelope is known here"
 # of several, the first is the widest
@@ -37,10 +42,7 @@ _WITHOUT_GAMES: dict[type[Sampling], tuple[str, str]] = {
         "are all alike",
         "{effort=TIGHT} looks harder for the bound, for a minute at most",
     ),
-    BallsInBins: (
-        "that is how close contours come to passes, and finite pairs on either side",
-        "",
-    ),
+    BallsInBins: ("that is how closely the curves of passes are enclosed", ""),
 }
 
 
@@ -53,6 +55,7 @@ class GapReason:
     accuracy: float
     effort: Effort
     find_games: Callable[[], list[Game]]  # those that TIGHT plays
+    reveals_passes: bool  # above, as no lattice holds their ratios
 
     def explain(self, relative_width: float, delta: float | None) -> Gap:
         """Why the ends are so far apart, what narrows them, and about how long that takes."""
@@ -79,6 +82,8 @@ class GapReason:
         kinds = {type(step.sampling) for step, _ in self.run}
         if self.relation.group > 1 and BallsInBins in kinds:
             return GROUP_GAP, ""
+        if self.reveals_passes and Shuffled not in kinds:
+            return REVEALED_GAP, ""
         for kind, (why, remedy) in _WITHOUT_GAMES.items():
             if kind in kinds:
                 return why, "" if self.effort is TIGHT and "TIGHT" in remedy else remedy
@@ -92,6 +97,19 @@ def leaves_a_gap(analyses: Iterable[Analysis]) -> bool:
     lattice lies.
     """
     return any(map(_stays_apart, analyses))
+
+
+def reveals_passes(analyses: Iterable[Analysis]) -> bool:
+    """Whether passes are reached, but no cover holds them: the batches of a record are told instead."""
+    return any(
+        _hold_passes(witness.schedule for witness in analysis.witnesses)
+        and not _hold_passes(schedule for cover in analysis.covers for schedule in cover.schedules)
+        for analysis in analyses
+    )
+
+
+def _hold_passes(schedules: Iterable[Schedule | Game]) -> bool:
+    return any(isinstance(pair, Allocation) for schedule in schedules for pair in _list_pairs(schedule))
 
 
 def _stays_apart(analysis: Analysis) -> bool:

@@ -70,7 +70,7 @@ class Calibration(Generic[V]):
 
         What is drawn on is `ax`, or new axes; they are returned. Other values are judged with effort=QUICK.
         """
-        from tightrope.answers.pictures import draw_values
+        from tightrope.answers.pictures import draw_values  # only where something is drawn
 
         return draw_values(self, ax)
 

@@ -32,6 +32,7 @@ from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import (
     BallsInBins,
     EveryRecord,
+    InPasses,
     Poisson,
     RandomAllocation,
     Sampling,
@@ -116,7 +117,7 @@ class Contrast:
         A bar is full up to the lower end and hatched up to the upper one. What is drawn on is `ax`, or
         new axes; they are returned.
         """
-        from tightrope.answers.pictures import draw_bars, pick_rows
+        from tightrope.answers.pictures import draw_bars, pick_rows  # only where something is drawn
 
         return draw_bars(self, pick_rows(self, self.rows), ax)
 
@@ -274,7 +275,7 @@ def contrast(
     kinds = dict.fromkeys([*AT_ANY_RATE, *_own_kinds(run)])
     if claim is not None and claim[0] not in kinds:
         known = ", ".join(f"{{{kind.__name__}}}" for kind in kinds)
-        remedy = "What else it says does not follow from the rate of this run."
+        remedy = "What else it says does not follow from this run."
         raise InvalidSetting("claimed", claim[0], f"be one of {known}", remedy)
     rows = [
         _row(run, sampling, relation, deltas, by, progress)
@@ -387,10 +388,9 @@ def judge_claim(claimed: Claim, answers: Mapping[Claim, Bracket]) -> str:
     ]
     if not worse:
         least = f"{'one, ' if is_wide(claim) else ''}{write_brackets([claim])[0]}"
-        return (
-            "At this rate no other sampling or relation is certified to make epsilon larger than "
-            f"the claimed {least}."
-        )
+        alike = "With batches of this size" if issubclass(sampling, InPasses) else "At this rate"
+        told = "no other sampling or relation is certified to make epsilon larger than the claimed"
+        return f"{alike} {told} {least}."
     (true_sampling, true_relation), epsilon = max(
         worse, key=lambda found: (found[0][1] is relation, found[0][0] is sampling, found[1].lower)
     )

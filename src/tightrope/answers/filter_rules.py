@@ -108,7 +108,7 @@ def check_entries(entries: Sequence[Run]) -> None:
 
 def count_alone(entry: Run, *, epsilon: float, delta: float, relation: Relation, by: Certified) -> int:
     """How often the entry fits the budget if nothing else is taken, fixed in advance."""
-    from tightrope.answers.calibrate import most_steps
+    from tightrope.answers.calibrate import most_steps  # only where something is searched for
 
     if not entry:
         return MOST_STEPS

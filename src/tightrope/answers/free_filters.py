@@ -18,7 +18,7 @@ FILTER_TILTS = [2 ** (i / 4) for i in range(-8, 37)]  # orders less 1 that a Ré
 
 def find_gaussian_rule(question: MenuQuestion) -> FilterRule | None:
     """Squared separations, if all steps are full batches with Gaussian noise: nothing is lost by choosing."""
-    from tightrope.answers.calibrate import smallest_noise
+    from tightrope.answers.calibrate import smallest_noise  # only where something is searched for
 
     schedules = question.dominate(question.relation.branches[0])
     costs = []
@@ -50,7 +50,7 @@ def find_renyi_rule(question: MenuQuestion) -> FilterRule:
 
 def _bound_entry(question: MenuQuestion, i: int) -> "list[list[RenyiBound]]":
     """For each branch, what bounds the moments of an entry."""
-    from tightrope.engines.moments.renyi import RenyiBound
+    from tightrope.engines.moments.renyi import RenyiBound  # loads flint
 
     branches = analyse_renyi(question.entries[i], question.relation)
     found = [[RenyiBound(cover.parts) for cover in branch.covers] for branch in branches]
@@ -65,7 +65,7 @@ def _fix_tilt(
     """The rule at one order, 1 + tilt; None where it leaves nothing."""
     from flint import ctx
 
-    from tightrope.engines.moments.renyi import BITS, log_chernoff_ball
+    from tightrope.engines.moments.renyi import BITS, log_chernoff_ball  # loads flint
     from tightrope.numerics.balls import ball, floor_float
 
     costs = [max(min(bound.log_moment(tilt) for bound in covers) for covers in entry) for entry in entries]

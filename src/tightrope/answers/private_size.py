@@ -112,7 +112,7 @@ class PrivateSize:
     @property
     def as_step(self) -> Step:
         """What dominates the release: randomized response that is true with odds of e^epsilon."""
-        from tightrope.numerics.balls import ball, ceil_float, enclose
+        from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
         truth = ceil_float(enclose(lambda: 1 / (1 + ball(-self.epsilon).exp())))
         return Step(RandomizedResponse(truth_probability=truth), EveryRecord())
@@ -188,7 +188,7 @@ def _chance_above(epsilon: float, shift: int) -> float:
 
     It falls in r, which is the inverse of the scale: at least epsilon / (1 + `_SCALE_REL_ERROR`).
     """
-    from tightrope.numerics.balls import ball, ceil_float, enclose
+    from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
     least = Fraction(epsilon) / (1 + _SCALE_REL_ERROR)
     return ceil_float(enclose(lambda: ball(-least * (shift + 1)).exp() / (1 + ball(-least).exp())))

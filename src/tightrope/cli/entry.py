@@ -19,7 +19,7 @@ def main(argv: "Sequence[str] | None" = None) -> "NoReturn":
     lost: list[Any] = []
     report, sys.unraisablehook = sys.unraisablehook, lost.append
     try:
-        from tightrope.cli.session import run_words
+        from tightrope.cli.session import run_words  # may need a library that is missing
 
         sys.unraisablehook = report
         if any(isinstance(each.exc_value, KeyboardInterrupt) for each in lost):

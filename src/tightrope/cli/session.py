@@ -57,7 +57,7 @@ def _answer(words: list[str]) -> int:
         print(__version__)
         return ExitCode.FINE
     try:
-        from tightrope.cli import app
+        from tightrope.cli import app  # may need a library that is missing
         from tightrope.cli.printed import refusals
     except ModuleNotFoundError as missing:
         library = (missing.name or "").partition(".")[0]

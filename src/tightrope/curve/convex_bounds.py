@@ -96,7 +96,7 @@ def certify(known: Known, objective: Objective, chords: Chords) -> tuple[float, 
     """
     from flint import ctx
 
-    from tightrope.numerics.balls import ball, ceil_float, floor_float
+    from tightrope.numerics.balls import ball, ceil_float, floor_float  # loads flint
 
     with ctx.workprec(BITS + math.ceil(BITS_PER_EPSILON * max(known.epsilons[-1], 0.0))):
         odds, low, high = _enclose(known, objective)
@@ -136,7 +136,7 @@ def _enclose(known: Known, objective: Objective) -> tuple[list["arb"], list["arb
     """The odds and both bounds there, from t = 0 on, where D is 1 and X is 0."""
     from flint import ctx
 
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     odds, low, high = [ball(0.0)], *([ball(float(not objective.excess))] for _ in range(2))
     for epsilon, found in zip(known.epsilons, known.found, strict=True):
@@ -152,7 +152,7 @@ def _odds(epsilon: float, bits: int) -> tuple["arb", "arb"]:
     """e^epsilon, and what it is more than 1: both rates of a place ask for it, and so do later questions."""
     from flint import ctx
 
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     with ctx.workprec(bits):
         return ball(epsilon).exp(), ball(epsilon).expm1()
@@ -179,16 +179,7 @@ def guess(known: Known, objective: Objective, stride: float) -> Guess:
     slope = float(objective.slope)
     at_least, at_most = low + slope * odds, high + slope * odds
     blur = 8 * UNIT_ROUNDOFF * (np.abs(high) + abs(slope) * odds)  # about what floats cannot tell
-
-    steepest = known.flattest - (not objective.excess)
-    right_of, left_of = np.full(len(odds), steepest), np.full(len(odds), float(objective.excess))
-    chords = np.full(len(odds), NO_CHORD), np.full(len(odds), NO_CHORD)
-    # near chords bend least and far ones are the most certain: one of those 1, 2, 4, ... places away is good
-    for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
-        run = _distances(epsilons, odds, apart)
-        later, earlier = np.arange(apart, len(odds)), np.arange(len(odds) - apart)
-        _improve(right_of, chords[0], later, earlier, (low[apart:] - high[:-apart]) / run, np.greater)
-        _improve(left_of, chords[1], earlier, later, (high[apart:] - low[:-apart]) / run, np.less)
+    right_of, left_of, chords = _find_chords(known, objective, low, high)
     descent, ascent = right_of + slope, left_of + slope
 
     down, up, left, right = -descent[:-1], ascent[1:], at_least[:-1], at_least[1:]
@@ -213,6 +204,24 @@ def guess(known: Known, objective: Objective, stride: float) -> Guess:
         look_at = min(max(here + math.log1p(max(float(past), 0.0)), here + margin), there - margin)
     certain_to = np.min((at_most - at_least + 2 * blur)[where : where + 2])
     return Guess(float(bounds[where]), float(at_most.min()), float(certain_to), look_at, chords)
+
+
+def _find_chords(
+    known: Known, objective: Objective, low: Floats, high: Floats
+) -> tuple[Floats, Floats, tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Bounds on the slopes right and left of each place, and the other ends of the chords that tell them."""
+    epsilons = np.array([-math.inf, *known.epsilons])
+    odds = np.exp(epsilons)
+    steepest = known.flattest - (not objective.excess)
+    right_of, left_of = np.full(len(odds), steepest), np.full(len(odds), float(objective.excess))
+    chords = np.full(len(odds), NO_CHORD), np.full(len(odds), NO_CHORD)
+    # near chords bend least and far ones are the most certain: one of those 1, 2, 4, ... places away is good
+    for apart in (1 << power for power in range((len(odds) - 1).bit_length())):
+        run = _distances(epsilons, odds, apart)
+        later, earlier = np.arange(apart, len(odds)), np.arange(len(odds) - apart)
+        _improve(right_of, chords[0], later, earlier, (low[apart:] - high[:-apart]) / run, np.greater)
+        _improve(left_of, chords[1], earlier, later, (high[apart:] - low[:-apart]) / run, np.less)
+    return right_of, left_of, chords
 
 
 def _improve(

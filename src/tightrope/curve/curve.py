@@ -75,7 +75,7 @@ class Curve(ABC, Generic[Answer]):
         >>> ax = tr.privacy_curve(step * 4, relation="add-or-remove").plot(ax=ax, label="four steps")
         >>> ax.figure.savefig("curves.png")  # doctest: +SKIP
         """
-        from tightrope.curve.pictures import draw_deltas
+        from tightrope.curve.pictures import draw_deltas  # only where something is drawn
 
         return draw_deltas(self, None if epsilons is None else list(epsilons), ax, label)
 
@@ -145,7 +145,7 @@ def log_delta_from_reverse(epsilon: float, log_reversed: float) -> tuple[float, 
     """
     from flint import ctx
 
-    from tightrope.numerics.balls import FIRST_BITS, ball, float_ends
+    from tightrope.numerics.balls import FIRST_BITS, ball, float_ends  # loads flint
 
     with ctx.workprec(FIRST_BITS):
         reversed_delta = ball(log_reversed).exp() if log_reversed > -math.inf else ball(0.0)

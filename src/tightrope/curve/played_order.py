@@ -49,7 +49,7 @@ class PlayedOrder:
         """A lower bound on ln delta(epsilon)."""
         from flint import ctx
 
-        from tightrope.numerics.balls import ball, floor_float
+        from tightrope.numerics.balls import ball, floor_float  # loads flint
 
         odds = math.exp(min(epsilon, FARTHEST))
         least = epsilon - self._log_ratio
@@ -71,7 +71,7 @@ class PlayedOrder:
     def _find_epsilon(self, delta: float) -> float:
         from flint import ctx
 
-        from tightrope.numerics.balls import ball, floor_float
+        from tightrope.numerics.balls import ball, floor_float  # loads flint
 
         if self.log_infinite_mass[0] > log_ends(delta)[1]:
             return math.inf
@@ -91,7 +91,7 @@ class PlayedOrder:
         self, thresholds: list[float], worth: Callable[[Floats, Floats], Floats]
     ) -> "Iterator[tuple[arb, arb]]":
         """Chances from below that the test is right on D, and from above that it is wrong on D'."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         lows, highs = self._low_sets, _vertices(self.curve, np.array(thresholds))
         if not len(highs):
@@ -108,7 +108,7 @@ class PlayedOrder:
 
     def _certify(self, low: float, rare: float) -> tuple[tuple["arb", float], float]:
         """What the two sets have at least: P(high) and Q(low), for P(low) and Q(high) that are chosen."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         under_q = self._reverse_trade_off.true_positive_rate(low).lower if low else 0.0
         under_p = self._trade_off.true_positive_rate(rare)

@@ -134,7 +134,7 @@ class PrivacyCurve(Curve[Bracket]):
 
     def prepare(self, deltas: list[float]) -> None:
         """Solve for these together, where the first cover and witness can, before each is asked by itself."""
-        from tightrope.engines.together import keep_epsilons
+        from tightrope.engines.together import keep_epsilons  # only where several are asked at once
 
         for branch in self.branches:
             above = [curve for cover in branch.covers[:1] for curve in cover.curves]
@@ -156,7 +156,7 @@ class PrivacyCurve(Curve[Bracket]):
         """Bounds on ln delta at each; of one curve that tells both ends, many together."""
         if len(epsilons) == 1 or self._first is None or self._lost:
             return list(map(self._log_ends, epsilons))
-        from tightrope.engines.together import bound_many
+        from tightrope.engines.together import bound_many  # only where several are asked at once
 
         curve, decision = self._first
         known = bound_many(curve, [epsilon for epsilon in epsilons if epsilon >= 0], self.accuracy)

@@ -75,7 +75,7 @@ class NegativeBinomialRanks(RandomRanks):
 
     def gain(self, above: "arb", mass: "arb") -> "arb":
         """(1 + u/k)^-eta (1 - (1 + a/(k+u))^-eta) / (1 - gamma^eta): nothing cancels."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         k, eta, log_gamma = ball(self.odds), ball(self.eta), ball(self.gamma).log()
         growth = (mass / (k + above)).log1p()
@@ -98,14 +98,14 @@ class NegativeBinomialRanks(RandomRanks):
 
     def log_ratio(self, x: float, d: "arb") -> "arb":
         """((k + w) / (k + u))^(eta + 1) lies between its values at u = 0 and at infinity."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         n, start, slope = ball(self.eta + 1), (d / ball(self.odds)).log1p(), ball(x)
         return n * (slope if start <= slope else start if start >= slope else slope + abs(start - slope))
 
     def peak(self, ratio: "arb", x: float, d: "arb") -> "arb | None":
         """With W = k + w, U = k + u: W/U rises from 1 + d/k to e^x, and the peak is where it is `at`."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         k, n, slope, zero = ball(self.odds), ball(self.eta + 1), ball(x).exp(), ball(0.0)
         start = 1 + d / k
@@ -132,7 +132,7 @@ class PoissonRanks(RandomRanks):
     @property
     def mean(self) -> "arb":
         """E[K]."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         return ball(self.exact_mean)
 
@@ -156,7 +156,7 @@ class PoissonRanks(RandomRanks):
 
     def peak(self, ratio: "arb", x: float, d: "arb") -> "arb | None":
         """ratio e^(-m u) - e^(-m (e^x u + d)) rises up to u = `at`, then falls."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         m, slope, zero = self.mean, ball(x), ball(0.0)
         reach = slope - m * d - ratio.log()  # m (e^x - 1) at
@@ -177,7 +177,7 @@ class FixedRanks(Ranks):
     @property
     def mean(self) -> "arb":
         """The number."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         return ball(float(self.number))
 

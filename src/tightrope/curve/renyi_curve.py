@@ -150,7 +150,7 @@ class RenyiCurve(Curve[UpperBound]):
 
 def _exponential(logarithm: UpperBound) -> UpperBound:
     """The number itself, rounded up; never 0 unless it is."""
-    from tightrope.numerics.balls import ball, ceil_float, enclose
+    from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
     upper = 0.0
     if logarithm.upper > -math.inf:

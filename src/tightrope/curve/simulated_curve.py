@@ -125,7 +125,7 @@ class SimulatedCurve(Curve[Estimate]):
 
 def _reverse(epsilon: float, found: DrawnBounds) -> DrawnBounds:
     """1 - e^epsilon + e^epsilon delta, the ends rounded outwards."""
-    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
+    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float  # loads flint
 
     def undo(delta: float) -> "arb":
         return enclose(lambda: -ball(epsilon).expm1() + ball(epsilon).exp() * ball(delta))
@@ -136,7 +136,7 @@ def _reverse(epsilon: float, found: DrawnBounds) -> DrawnBounds:
 
 def _log(delta: Estimate) -> Estimate:
     """The logarithms, the ends rounded outwards."""
-    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
+    from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float  # loads flint
 
     lower = floor_float(enclose(lambda: ball(delta.lower).log())) if delta.lower else -math.inf
     upper = ceil_float(enclose(lambda: ball(delta.upper).log())) if delta.upper else -math.inf

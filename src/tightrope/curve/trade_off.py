@@ -158,7 +158,7 @@ class TradeOff:
         The line is the lower end, which every attack stays above; the band reaches to the upper end. What is
         drawn on is `ax`, or new axes; they are returned.
         """
-        from tightrope.curve.pictures import draw_rates
+        from tightrope.curve.pictures import draw_rates  # only where something is drawn
 
         return draw_rates(self, count, ax, label)
 
@@ -274,7 +274,7 @@ def _log_odds(likelier: Fraction, rarer: Fraction) -> tuple[float, Fraction]:
     """The float nearest ln(likelier / rarer), and how far it is off at most."""
     if likelier == rarer:
         return 0.0, Fraction(0)
-    from tightrope.numerics.balls import ball, ceil_float, enclose
+    from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
     exact = enclose(lambda: ball(likelier / rarer).log())
     nearest = float(exact)

@@ -34,7 +34,7 @@ class Line:
     @property
     def d(self) -> "arb":
         """As a ball."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         return ball(self.log_d).exp() if self.log_d > -math.inf else ball(0.0)
 
@@ -95,7 +95,7 @@ class WorstRanks:
         """The smaller of two bounds, each valid: `by rank`, and g(delta(epsilon - ln C))."""
         from flint import ctx
 
-        from tightrope.numerics.balls import ball, ceil_float
+        from tightrope.numerics.balls import ball, ceil_float  # loads flint
 
         log_deltas: list[float] = []
         for at, _ in self._kinks:
@@ -119,7 +119,7 @@ class WorstRanks:
         """A float below -ln C, and the line that shows it."""
         from flint import ctx
 
-        from tightrope.numerics.balls import floor_float
+        from tightrope.numerics.balls import floor_float  # loads flint
 
         low, high = 0.0, 0.0
         while self.ranks.surplus(high, math.exp(log_upper(self.reverse, high))) < 0:
@@ -142,7 +142,7 @@ class WorstRanks:
         """
         from flint import ctx
 
-        from tightrope.numerics.balls import ball, ceil_float
+        from tightrope.numerics.balls import ball, ceil_float  # loads flint
 
         least, first = self._pivot
         steps = [FIRST_KINK * GROWTH**count for count in range(KINKS)]
@@ -206,7 +206,7 @@ def log_gain(ranks: Ranks, mass: float, log_mass: float | None = None) -> tuple[
     """Bounds on ln g(mass)."""
     from flint import ctx
 
-    from tightrope.numerics.balls import ball, float_ends
+    from tightrope.numerics.balls import ball, float_ends  # loads flint
 
     if mass == 0 and log_mass in (None, -math.inf):
         return -math.inf, -math.inf

@@ -7,10 +7,12 @@ from functools import partial
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, Engine, EngineRow, Progress, Side
+from tightrope.engines.near_ceiling import NearCeiling
 from tightrope.engines.outcomes import MOST_OUTCOMES, ExactOutcomes
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.places import PLACES_APART
 from tightrope.engines.resolve import find_single_pass, resolve, settle_two_batches
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
@@ -39,31 +41,25 @@ def _full_batches(schedule: Schedule) -> Engine:
 
 
 def _one_step(schedule: Schedule) -> Engine:
-    from tightrope.engines.closed_forms import OneStep
+    from tightrope.engines.closed_forms import OneStep  # loads flint
 
     return OneStep.of(schedule)
 
 
 def _end_point(schedule: Schedule) -> Engine:
-    from tightrope.engines.closed_forms import EndPoint
+    from tightrope.engines.closed_forms import EndPoint  # loads flint
 
     return EndPoint(schedule)
 
 
-def _near_ceiling(schedule: Schedule) -> Engine:
-    from tightrope.engines.near_ceiling import NearCeiling
-
-    return NearCeiling(schedule)
-
-
 def _capped_contour(schedule: Schedule) -> Engine:
-    from tightrope.engines.contour.capped import CappedContourEngine
+    from tightrope.engines.contour.capped import CappedContourEngine  # few questions need it
 
     return CappedContourEngine(schedule)
 
 
 def _jump_contour(schedule: Schedule) -> Engine:
-    from tightrope.engines.contour.jumps import JumpContourEngine
+    from tightrope.engines.contour.jumps import JumpContourEngine  # few questions need it
 
     return JumpContourEngine(schedule)
 
@@ -75,7 +71,7 @@ def _lattice(schedule: Schedule, longest: int) -> Engine:
 
 
 def _jumps(schedule: Schedule, longest: int) -> Engine:
-    from tightrope.engines.lattice.jumps import BigJumpEngine
+    from tightrope.engines.lattice.jumps import BigJumpEngine  # few questions need it
 
     return BigJumpEngine(schedule, longest=longest)
 
@@ -103,7 +99,7 @@ TABLE = (
     EngineRow(make=_one_step, applies=lambda schedule: schedule.is_one_noisy_step, has_the_last_word=True),
     EngineRow(make=ExactOutcomes, applies=_are_countable),
     EngineRow(make=_end_point, applies=lambda schedule: schedule.is_bounded),
-    EngineRow(make=_near_ceiling, applies=lambda schedule: schedule.nears_its_ceiling),
+    EngineRow(make=NearCeiling, applies=lambda schedule: schedule.nears_its_ceiling),
     _contour(QUICK_EVALUATIONS, _always),
     EngineRow(
         make=_capped_contour,
@@ -142,8 +138,6 @@ def compose_side(
 
     A schedule without passes has one curve for both sides.
     """
-    if isinstance(schedule, Schedule) and not schedule.has_passes:
-        return Composition(schedule, TABLE)
     mesh = Mesh.of(accuracy)
     if isinstance(schedule, Game):
         from tightrope.engines.game.substitution import PlayedGame  # only where there is a game to play
@@ -152,33 +146,38 @@ def compose_side(
         return PlayedGame(played, progress, (side,))
     schedule = settle_two_batches(schedule, side)
     if not schedule.has_passes:
-        return compose(schedule, side, mesh)
+        return Composition(schedule, TABLE)
     single = find_single_pass(schedule)
     if single is None:
         return _compose_several(schedule, side, mesh)
-    # only passes need these, and flint, which takes 70 ms to load
     if isinstance(single, ShuffledEpoch):
-        from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch
+        from tightrope.engines.shuffles.epoch_curve import OneShuffledEpoch  # loads flint
 
         return OneShuffledEpoch(single)
+    return _ask_pass(single, schedule, side, mesh)
+
+
+def _ask_pass(single: Allocation, schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
+    """A pass that is all of the schedule: by integrals, the quicker ones first; finite pairs come last."""
+    # only passes need these, and flint, which takes 70 ms to load
     from tightrope.engines.passes.exchanged_curve import OneExchangedPass
-    from tightrope.engines.passes.pass_curve import OnePass
+    from tightrope.engines.passes.line_pass import LinePass
     from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
     from tightrope.engines.passes.turned_pass import TurnedPass
 
     if not single.is_exchanged:
-        return OnePass(single, lambda: _compose_several(schedule, side, mesh))
+        return LinePass(single, lambda: _compose_several(schedule, side, mesh))
     if not passes_have_transforms(schedule):
-        return OnePass(single, lambda: OneExchangedPass(single, side, compose))
+        return LinePass(single, lambda: OneExchangedPass(single, side, compose))
     moments = SeveralPasses(schedule, side, lambda: OneExchangedPass(single, side, compose))
     turned = TurnedPass(single, lambda: moments, lines_are_left=False)
-    lines = OnePass(single, lambda: turned)
+    lines = LinePass(single, lambda: turned)
     return TurnedPass(single, lambda: lines, lines_are_left=True)
 
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
-    """By transforms where all passes have them, else on one side."""
-    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms
+    """By transforms where all passes have them; else, or where those decline, between finite pairs."""
+    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms  # loads flint
 
     if passes_have_transforms(schedule):
         return SeveralPasses(schedule, side, lambda: compose(schedule, side, mesh))

@@ -76,7 +76,7 @@ class NearCeiling:
 
     def bounds(self, epsilon: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
-        from tightrope.engines.closed_forms import log_gain
+        from tightrope.engines.closed_forms import log_gain  # loads flint
         from tightrope.numerics.balls import ball, ceil_float, enclose
 
         least, most = self.schedule.loss_ceiling
@@ -90,7 +90,7 @@ class NearCeiling:
 
     def _log_below(self, epsilon: float, gap: float) -> float:
         """ln of P(A) - e^eps Q(A), from below, for the A that is planned to certify most."""
-        from tightrope.engines.closed_forms import normal_tail
+        from tightrope.engines.closed_forms import normal_tail  # loads flint
         from tightrope.numerics.balls import ball, enclose, floor_float
 
         planned = self._plan_lower(gap)
@@ -146,14 +146,14 @@ def _output(law: Mixture, log_taken: Floats) -> Floats:
 
 def _log_beyond(w: "arb") -> "arb":
     """ln P(u > -w) as a ball, with relative accuracy at either end."""
-    from tightrope.engines.closed_forms import normal_tail
+    from tightrope.engines.closed_forms import normal_tail  # loads flint
 
     return (-normal_tail(w)).log1p() if w > 0 else normal_tail(-w).log()
 
 
 def _log_near(law: Mixture, gap: float) -> "arb":
     """ln P(1 + x < e^gap) as a ball."""
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     b = ball(-law.exact_shift)
     log_odds = (ball(law.exact_rate) / ball(1 - law.exact_rate)).log()
@@ -163,7 +163,7 @@ def _log_near(law: Mixture, gap: float) -> "arb":
 def find_end(schedule: Schedule, delta: float, accuracy: float) -> "EndPoint | NearCeiling | None":
     """Bounds near the largest total loss, where they may settle epsilon(delta)."""
     if schedule.is_bounded:
-        from tightrope.engines.closed_forms import EndPoint
+        from tightrope.engines.closed_forms import EndPoint  # loads flint
 
         return EndPoint(schedule)
     if not schedule.nears_its_ceiling:

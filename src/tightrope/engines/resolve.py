@@ -36,16 +36,16 @@ def resolve(schedule: Schedule, side: Side, mesh: Mesh = USUAL) -> Schedule:
 def _resolve_pair(pair: Pair, side: Side, mesh: Mesh) -> Pair:
     # passes load flint: only they need it
     if isinstance(pair, Allocation):
-        from tightrope.engines.passes.one_pass import bound_pass
+        from tightrope.engines.passes.pass_pair import bound_pass  # loads flint
 
         return bound_pass(pair, side, mesh)
     if isinstance(pair, GroupPass):
-        from tightrope.engines.passes.group_labels import reach_group
+        from tightrope.engines.passes.group_labels import reach_group  # loads flint
 
         assert side is BELOW  # from above it is split
         return reach_group(pair)
     if isinstance(pair, ShuffledEpoch):
-        from tightrope.engines.shuffles.epoch_pair import bound_epoch
+        from tightrope.engines.shuffles.epoch_pair import bound_epoch  # loads flint
 
         assert side is ABOVE  # what it reaches is an allocation
         return bound_epoch(pair)

@@ -35,14 +35,14 @@ def explore(*, at: At = None, port: Port = 0, no_browser: NoBrowser = False, exp
     """Look at a training run in the browser: the answer, the pitfalls, the curves, the reasons."""
     asked: PageQuestion | None = None if at is None else read_link(at)
     if export is not None:
-        from tightrope.explore.export import export_page
+        from tightrope.explore.export import export_page  # only where a page is exported
 
         target = as_path(export)
         if not target.absolute().parent.is_dir():
             raise UnusableFile(target, "is in a folder that does not exist", "Make the folder first.")
         write_whole(target, export_page(asked or read_link(EXAMPLE)).encode(), what="the page")
         return
-    from tightrope.explore.serve import serve
+    from tightrope.explore.serve import serve  # only where pages are served
 
     def show(address: str) -> None:
         print(address, flush=True)

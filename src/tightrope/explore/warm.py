@@ -3,7 +3,7 @@
 
 def warm_up() -> None:
     """Answer one question, so that forks of this process find everything loaded."""
-    from tightrope.explore.answers import answer_question
+    from tightrope.explore.answers import answer_question  # loaded once, for all forks
     from tightrope.explore.questions import EXAMPLE, read_state
 
     answer_question(read_state(EXAMPLE))

@@ -31,7 +31,7 @@ class GaveUp(Exception):
 def answer_forever(connection: Connection) -> None:
     """The body of a process: compute one part after the other, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
-    from tightrope.errors import TightropeError
+    from tightrope.errors import TightropeError  # loaded where the work is done
     from tightrope.explore.answers import PARTS, as_lines
     from tightrope.explore.questions import PAGE
 

@@ -95,7 +95,7 @@ def draws_needed(*, alpha: float, beta: float, points: int = 1) -> int:
     >>> draws_needed(alpha=0.001, beta=0.01, points=40)
     4493599
     """
-    from tightrope.numerics.balls import ball, ceil_float
+    from tightrope.numerics.balls import ball, ceil_float  # loads flint
 
     wide = check.open_probability(
         remedy="It is the error in delta you accept, for example 0.001.", alpha=alpha
@@ -114,7 +114,7 @@ def hoeffding(sample: Sample, beta: float) -> Limits:
     >>> [round(float(limit[0]), 4) for limit in hoeffding(half, 0.05)]
     [0.4571, 0.5429]
     """
-    from tightrope.numerics.balls import ball, ceil_float
+    from tightrope.numerics.balls import ball, ceil_float  # loads flint
 
     half = ceil_float((ball(2 / Fraction(beta)).log() / (2 * sample.draws)).sqrt())
     low, high = sample.mean_ends
@@ -132,7 +132,7 @@ def chernoff(sample: Sample, beta: float) -> Limits:
     """
     from flint import ctx
 
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     low, high = sample.mean_ends
     with ctx.workprec(BITS):
@@ -157,7 +157,7 @@ def _furthest(mean: Floats, end: Floats, most: float) -> Floats:
 
 def _certify(mean: float, p: float, end: float, goal: "arb") -> float:
     """p, moved towards `end` until kl(mean, p) >= goal for certain; else `end` itself."""
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     m, rest = ball(mean), 1 - ball(mean)
     for share in WIDENINGS:
@@ -224,7 +224,7 @@ def _bets(counts: Floats, sums: Floats, squares: Floats, goal: float, planned: i
 
 def _log_odds(beta: float) -> float:
     """ln(2 / beta), rounded up."""
-    from tightrope.numerics.balls import ball, ceil_float
+    from tightrope.numerics.balls import ball, ceil_float  # loads flint
 
     return ceil_float(ball(2 / Fraction(beta)).log())
 

@@ -20,6 +20,10 @@ ELEMENTARY_REL_ERROR = 8 * UNIT_ROUNDOFF
 EXPIT_REL_ERROR = 12 * UNIT_ROUNDOFF
 # Also where a value in the range of subnormal numbers is taken for 0.
 UNDERFLOW_ABS_ERROR = 2.0**-1022
+# A larger error of an exponent, a weight or a moment is refused: charges are of first order. Up to this, all
+# further orders add less than 8 times as much, relative to the charge.
+LARGEST_ERROR = 2.0**-12
+SECOND_ORDER = 1 + 8 * LARGEST_ERROR
 
 
 def logaddexp_abs_error(result: Floats | float) -> Floats:

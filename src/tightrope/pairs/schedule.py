@@ -187,7 +187,7 @@ class Schedule:
             return -math.inf, -math.inf
         if self.shares_no_output:
             return 0.0, 0.0
-        from tightrope.numerics.balls import enclose, log_ends_of_ball
+        from tightrope.numerics.balls import enclose, log_ends_of_ball  # loads flint
 
         finite = [(1 - pair.infinite_mass, times) for pair, times in self.parts if pair.infinite_mass]
         low, high = log_ends_of_ball(enclose(lambda: -_log_product(finite).expm1()))
@@ -211,6 +211,6 @@ def round_count(times: int) -> int:
 
 def _log_product(powers: list[tuple[Fraction, int]]) -> "arb":
     """ln of the product of powers, as a ball."""
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     return sum((times * ball(mass).log() for mass, times in powers), ball(0.0))

@@ -144,7 +144,7 @@ class ShiftPair(Pair):
     @property
     def largest_loss(self) -> "arb":
         """The supremum of the loss of Laplace noise as a ball; R_P is largest and R_Q smallest far right."""
-        from tightrope.numerics.balls import ball
+        from tightrope.numerics.balls import ball  # loads flint
 
         p, q = self.observed, self.alternative
         far_p = ball(1 - p.exact_rate) + ball(p.exact_rate) * ball(p.exact_shift).exp()
@@ -177,7 +177,7 @@ class ShiftPair(Pair):
         Between the centres R = 1 - g + g e^{+-(2x - shift)}. Where R, having lost the factor e^gap, is below
         all it can be, any output is near the top.
         """
-        from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float
+        from tightrope.numerics.balls import ball, ceil_float, enclose, floor_float  # loads flint
 
         law = self.alternative if self.observed.is_plain else self.observed
 

@@ -98,24 +98,24 @@ def batches_in_words(sampling: Sampling, relation: Relation | None = None) -> st
             rate = write_given(sampling, "rate")
             return f"each record joins each batch independently with probability {rate}"
         case WithoutReplacement():
-            size = f"exactly {sampling.batch} of {sampling.population} records"
+            size = f"exactly {sampling.batch:,} of {sampling.population:,} records"
             counted = " (under add and remove the larger neighbour is counted)"
             return f"each batch is {size}, drawn afresh{counted * (not is_exchange)}"
         case TruncatedPoisson():
-            joins = f"each of {sampling.population} records joins each batch"
+            joins = f"each of {sampling.population:,} records joins each batch"
             drawn = f"independently with probability {write_given(sampling, 'rate')}"
-            return f"{joins} {drawn}, and a batch keeps at most {sampling.at_most}"
+            return f"{joins} {drawn}, and a batch keeps at most {sampling.at_most:,}"
         case BallsInBins():
-            return f"in each pass each record takes one of {sampling.batches} batches at random"
+            return f"in each pass each record takes one of {sampling.batches:,} batches at random"
         case RandomAllocation():
-            taken = f"{sampling.chosen} of {sampling.batches} batches"
+            taken = f"{sampling.chosen:,} of {sampling.batches:,} batches"
             return f"in each pass each record takes {taken} at random"
         case Shuffled():
-            size = f" of {sampling.batch}" if sampling.batch else " of one size"
-            last = f" (the last has {sampling.last})" if sampling.last != sampling.batch else ""
+            size = f" of {sampling.batch:,}" if sampling.batch else " of one size"
+            last = f" (the last has {sampling.last:,})" if sampling.last != sampling.batch else ""
             left, batches = sampling.left_over, sampling.batches
-            rest = f", {left} record{'s' * (left != 1)} in none of them" * bool(left)
-            cut = f"{batches} batch{'es' * (batches != 1)}{size}{last}{rest}"
+            rest = f", {left:,} record{'s' * (left != 1)} in none of them" * bool(left)
+            cut = f"{batches:,} batch{'es' * (batches != 1)}{size}{last}{rest}"
             counted = "; under add and remove the larger neighbour is counted, both have as many batches"
             counted += ", and no sum is divided by the size of a smaller last batch"
             shuffled = f"in each epoch all records are shuffled and cut into {cut}"

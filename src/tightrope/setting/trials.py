@@ -71,7 +71,7 @@ class TruncatedNegativeBinomial(TrialLaw):
     @property
     def expected(self) -> float:
         """E[K], to a few units in the last place."""
-        from tightrope.numerics.balls import enclose
+        from tightrope.numerics.balls import enclose  # loads flint
 
         return float(enclose(lambda: mean_of(self.exact_shape, self.exact_gamma)))
 
@@ -285,7 +285,7 @@ def _check_mean(mean: float, *, above_one: bool) -> float:
 
 def mean_of(eta: Fraction, gamma: Fraction) -> "arb":
     """E[K] of the truncated negative binomial: eta (1 - gamma) / gamma / (1 - gamma^eta), as a ball."""
-    from tightrope.numerics.balls import ball
+    from tightrope.numerics.balls import ball  # loads flint
 
     odds, log_gamma = ball((1 - gamma) / gamma), ball(gamma).log()
     return odds / -log_gamma if not eta else odds * ball(eta) / -(ball(eta) * log_gamma).expm1()
@@ -294,7 +294,7 @@ def mean_of(eta: Fraction, gamma: Fraction) -> "arb":
 @cache
 def _find_gamma(eta: Fraction, mean: Fraction) -> Fraction:
     """The largest float with which the mean, which falls with gamma, is at least `mean`."""
-    from tightrope.numerics.balls import ball, enclose
+    from tightrope.numerics.balls import ball, enclose  # loads flint
 
     low, high = 2.0**-1000, 1.0
     while (middle := _between(low, high)) not in (low, high):

@@ -22,7 +22,7 @@ from tightrope.setting.plain import spell
 from tightrope.setting.relation import Relation
 from tightrope.setting.run import Run, Step, as_run
 from tightrope.setting.sampling import Poisson, Sampling
-from tightrope.setting.trials import as_trials
+from tightrope.setting.trials import TrialLaw, as_trials
 from tightrope.statements.checks import check_statement
 from tightrope.statements.facts import Facts as Facts  # makers of statements find it here too
 from tightrope.statements.model import (
@@ -115,6 +115,21 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
     check_parts(found.run)
     trials = None if facts.trials is None else as_trials(facts.trials)
     found = search_runs(found, trials)
+    claimed = choose_claim(found) if epsilon is None else epsilon
+    made = judge_anew(check_statement(_list_entries(found, facts, trials, claimed)))
+    if epsilon is None and (gap := find_schedule_gap(made)):
+        raise _ask_for_claim(f"nothing is proved ({gap})")
+    if epsilon is None and (gap := find_unit_gap(made)):
+        advice = (
+            f"Pass records_per_unit=1 if each {facts.unit} has one record, or account for groups of so many: "
+            "add-or-remove of 5, for example. "
+        )
+        raise _ask_for_claim(f"nothing is proved for one {facts.unit} ({gap})", advice)
+    return made
+
+
+def _list_entries(found: Audit, facts: Facts, trials: TrialLaw | None, claimed: float) -> dict[str, Any]:
+    """Everything that the statement says, but for what is judged from it."""
     finding = found.finding.plain()
     finding.pop("tests")
     unit = {
@@ -122,8 +137,7 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
         "details": facts.unit_details,
         "records_per_unit": facts.records_per_unit,
     }
-    claimed = choose_claim(found) if epsilon is None else epsilon
-    entries = {
+    return {
         "claim": {"standing": "not proved", "epsilon": claimed, "delta": found.delta},
         "format": FORMAT,
         "version": VERSION,
@@ -148,16 +162,6 @@ def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> 
         "command": VERIFY,
         "tightrope": __version__,
     }
-    made = judge_anew(check_statement(entries))
-    if epsilon is None and (gap := find_schedule_gap(made)):
-        raise _ask_for_claim(f"nothing is proved ({gap})")
-    if epsilon is None and (gap := find_unit_gap(made)):
-        advice = (
-            f"Pass records_per_unit=1 if each {facts.unit} has one record, or account for groups of so many: "
-            "add-or-remove of 5, for example. "
-        )
-        raise _ask_for_claim(f"nothing is proved for one {facts.unit} ({gap})", advice)
-    return made
 
 
 def check_parts(run: Run) -> None:

@@ -46,7 +46,7 @@ def statement(
     >>> made.claim.epsilon, made.claim.standing, tr.verify(made).holds
     (0.4677, 'proved', True)
     """
-    from tightrope.audit.claims.judge import Audit
+    from tightrope.audit.claims.judge import Audit  # only statements need these
     from tightrope.statements.make import declare_as_accounted, state_audit, state_ledger, state_run
 
     if not isinstance(facts, Facts):
@@ -92,7 +92,7 @@ def verify(stated: "Statement | str | Path") -> "Verification":
     >>> tr.verify(tr.statement(run, relation="add-or-remove", delta=1e-6, facts=facts)).holds
     True
     """
-    from tightrope.files import PEOPLE_SEND, as_path, read_text
+    from tightrope.files import PEOPLE_SEND, as_path, read_text  # only statements need these
     from tightrope.statements.checks import parse_statement
     from tightrope.statements.model import Statement
     from tightrope.statements.verify import verify as verify_anew

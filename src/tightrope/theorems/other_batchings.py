@@ -190,7 +190,7 @@ class LargestSum:
         """Bounds on how often the largest sum falls into each cell, if the record's sum lies at `shift`."""
         from flint import arb, ctx
 
-        from tightrope.numerics.balls import ball, float_ends
+        from tightrope.numerics.balls import ball, float_ends  # loads flint
 
         def below(x: arb) -> arb:
             return (-x / arb(2).sqrt()).erfc() / 2
@@ -235,13 +235,13 @@ class RoundedWitness:
 
     def delta_above(self, delta: float) -> float:
         """delta / K^n, rounded up."""
-        from tightrope.numerics.balls import ball, ceil_float, enclose
+        from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
         return ceil_float(enclose(lambda: ball(delta) / ball(self.kept) ** self.run.steps))
 
     def epsilon_below(self, epsilon: float) -> float:
         """epsilon - n ln(G / K), rounded down; at least 0."""
-        from tightrope.numerics.balls import ball, ceil_float, enclose
+        from tightrope.numerics.balls import ball, ceil_float, enclose  # loads flint
 
         moved = 0.0
         if self.grown != self.kept:

@@ -31,7 +31,7 @@ def participation_rate(sampling: TruncatedPoisson) -> Fraction:
     With m - 1 others it is kept with probability min(1, B / m), and rate / m times the chance of m - 1 others
     is that of m records in all over the population n: g P(C < B) + (B / n) P(Bin(n, g) > B).
     """
-    from tightrope.theorems.binomials import enclose_upper_tail
+    from tightrope.theorems.binomials import enclose_upper_tail  # loads flint
 
     most, population, rate = sampling.at_most, sampling.population, sampling.exact_rate
     fits = rate * (1 - chance_of_truncation(sampling)[1])

@@ -173,7 +173,7 @@ def find_interval(successes: int, trials: int) -> tuple[float, float]:
 
 def _least_probability(successes: int, trials: int) -> float:
     """A float, close to the largest, that makes so many successes certainly rarer than half of a miss."""
-    from tightrope.numerics.balls import ball, enclose
+    from tightrope.numerics.balls import ball, enclose  # loads flint
 
     shape, miss = (successes, trials - successes + 1), (1 - Fraction(repr(CONFIDENCE))) / 2
 

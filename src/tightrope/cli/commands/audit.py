@@ -43,7 +43,8 @@ OneDelta = Annotated[float, opt.Number, opt.about("The failure probability of th
 
 
 def audit(
-    batches: Recording,
+    recording: Recording,
+    /,  # has no option of its own: --batches says how many batches a pass has
     question: opt.RunOptions,
     *,
     relation: opt.WhichRelation,
@@ -54,7 +55,7 @@ def audit(
 ) -> int:
     """Tell from recorded batches what really runs, and set it against what was accounted."""
     neighbours, by = as_relation(relation).of(group), question.certified("quick")
-    finding = watch(batches, records=question.records, repeats_allowed=repeats)
+    finding = watch(recording, records=question.records, repeats_allowed=repeats)
     found = judge_batches(finding, question.run, delta=delta, relation=neighbours, by=by)
     said = f"{found.verdict.name.replace('_', ' ').capitalize()}: {found.verdict.value}."
     if form.json:
@@ -137,7 +138,7 @@ def statement(
     file: Facts, *, format: Format = "json", out: Out = None, even_if_refuted: EvenIfRefuted = False
 ) -> None:
     """Make a privacy statement from a run, what is known of its batches and a few facts."""
-    from tightrope.statements import render
+    from tightrope.statements import render  # only statements need these
     from tightrope.statements.file import read_registry_facts, read_statement
 
     made = read_statement(file)
@@ -161,7 +162,7 @@ InIntegers = Annotated[
 
 def verify(file: Stated, *, exact: InIntegers = False, form: Form = IN_WORDS) -> int:
     """Compute a statement anew, and compare."""
-    from tightrope.statements.checks import parse_statement
+    from tightrope.statements.checks import parse_statement  # only statements need these
     from tightrope.statements.verify import Outcome, verify_in_integers
     from tightrope.statements.verify import verify as compute_anew
 
@@ -183,7 +184,7 @@ def verify(file: Stated, *, exact: InIntegers = False, form: Form = IN_WORDS) ->
 
 
 def _show_verification(found: "Verification", work: LongWork, form: Form) -> None:
-    from tightrope.statements.words import count_unchecked
+    from tightrope.statements.words import count_unchecked  # only statements need these
 
     if form.json:
         show.print_json(
@@ -221,7 +222,7 @@ def _show_verification(found: "Verification", work: LongWork, form: Form) -> Non
 
 def schema() -> None:
     """Print the JSON Schema of a statement."""
-    from tightrope.statements.model import build_schema
+    from tightrope.statements.model import build_schema  # only statements need these
 
     print(plain_json.dumps(build_schema(), indent=2))
 

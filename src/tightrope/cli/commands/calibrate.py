@@ -34,7 +34,7 @@ from tightrope.setting.mechanism import Gaussian, Laplace, Mechanism
 from tightrope.setting.plain import plain_setting
 from tightrope.setting.relation import Relation, as_relation
 from tightrope.setting.run import Step
-from tightrope.setting.sampling import EveryRecord, Poisson, Sampling, epoch_length
+from tightrope.setting.sampling import EveryRecord, InPasses, Poisson, Sampling, epoch_length
 
 TO_BE_FOUND = "to be found"
 
@@ -130,7 +130,7 @@ def noise(
 
 
 def _draw(found: Calibration[Any], target: Path) -> None:
-    from tightrope.report.charts import draw_calibration
+    from tightrope.report.charts import draw_calibration  # only where something is drawn
 
     draw_calibration(found, to=target)
 
@@ -154,13 +154,21 @@ def steps(question: opt.StepOptions, target: TargetOptions, *, form: Form = IN_W
         )
         if not typed.value and not form.json:
             raise work.finish(lambda: _refuse_one_step(step, typed.calibration.target))
-    exact = typed.value / epoch_length(step.sampling)
-    places = max(4 - len(str(int(exact))), 1)  # cut, not rounded: typed again, they take no more steps
-    epochs = f"{float(Fraction(int(exact * 10**places), 10**places)):g}"
-    more = "" if isinstance(step.sampling, EveryRecord) else f" ({epochs} epochs at this rate)"
+    more = _in_epochs(typed.value, step.sampling)
     print_calibration(typed, asked, interrupted=work.interrupted, more=more, form=form)
     work.end()
     return ExitCode.FINE if typed.value else ExitCode.NOT_MET
+
+
+def _in_epochs(steps: int, sampling: Sampling) -> str:
+    """How many epochs these steps are, to be said behind them; passes have so many batches, and no rate."""
+    if isinstance(sampling, EveryRecord):
+        return ""
+    exact = steps / epoch_length(sampling)
+    places = max(4 - len(str(int(exact))), 1)  # cut, not rounded: typed again, they take no more steps
+    epochs = write_epochs(float(Fraction(int(exact * 10**places), 10**places)))
+    of = f"of {sampling.batches:,} batches" if isinstance(sampling, InPasses) else "at this rate"
+    return f" ({epochs} {of})"
 
 
 def _refuse_one_step(step: Step, target: Target) -> Infeasible:
@@ -250,10 +258,10 @@ def _find_batch(question: RateOptions, target: TargetOptions, *, form: Form) -> 
         )
     bins = -(-records // typed.value)  # of a pass: their number decides, not what one holds on average
     rate = 1 / bins if in_bins else typed.value / records
-    cut = f"{bins:,} batch{'es' * (bins > 1)} in a pass, " if in_bins else ""
     # a larger rate is less private
-    rounded = round_outwards(rate, show.DIGITS, up=False)
-    more = f"{on_average} out of {records:,} records ({cut}rate {rounded})"
+    rated = f"rate {round_outwards(rate, show.DIGITS, up=False)}"
+    size = f"{bins:,} batch{'es' * (bins > 1)} in a pass" if in_bins else rated
+    more = f"{on_average} out of {records:,} records ({size})"
     print_calibration(typed, asked, interrupted=work.interrupted, more=more, also={"rate": rate}, form=form)
     work.end()
 

@@ -62,7 +62,7 @@ def contrast(
 
 
 def _draw(table: contrasting.Contrast, shuffled: Sequence[contrasting.ContrastRow], target: Path) -> None:
-    from tightrope.report.charts import draw_contrast
+    from tightrope.report.charts import draw_contrast  # only where something is drawn
 
     draw_contrast(table, pick_rows(table, [*table.rows, *shuffled]), to=target)
 

@@ -66,7 +66,7 @@ class CurveQuestion:
 
     def draw(self, curve: AnyCurve, epsilons: Sequence[float], target: Path) -> None:
         """Draw delta over the epsilons."""
-        from tightrope.report.plot import draw_accountants, draw_curve
+        from tightrope.report.plot import draw_accountants, draw_curve  # only where something is drawn
 
         title, assumed = run_in_short(self.stated.run), assumed_in_short(self.stated.run, self.relation)
         at = show.fine_range(epsilons)
@@ -120,7 +120,7 @@ def epsilon(
     by = who.by(question.accuracy)
     trials = opt.read_tuning(tuning)
     if question.sampling in opt.SHUFFLES and isinstance(by, Certified) and trials is None:
-        from tightrope.cli.commands.shuffled import show_shuffled
+        from tightrope.cli.commands.shuffled import show_shuffled  # only shuffles need it
 
         show_shuffled(question, as_relation(relation).of(group), delta, by, form=form)
         return
@@ -173,7 +173,7 @@ def curve(
     """Bracket delta over a range of epsilons, for one run or for several from a file."""
     target = show.check_picture(plot)
     if runs is not None:
-        from tightrope.cli.commands.runs import read_runs, show_runs
+        from tightrope.cli.commands.runs import read_runs, show_runs  # only files of runs need it
 
         if who.accountant != Certified.name:
             wrong = f"--accountant {who.accountant} contradicts --runs, whose curves are certified"

@@ -111,7 +111,7 @@ def risk(
 def _draw(
     question: opt.RunOptions, relation: Relation, attack: TradeOff, rates: list[float], target: Path
 ) -> None:
-    from tightrope.report.charts import draw_risk
+    from tightrope.report.charts import draw_risk  # only where something is drawn
 
     title, assumed = run_in_short(question.run), assumed_in_short(question.run, relation)
     draw_risk(attack, rates, title=title, assumed=assumed, to=target)

@@ -265,7 +265,7 @@ def _effort_facts(by: Certified, runs: Sequence[NamedRun]) -> list[show.Fact]:
 
 
 def _draw(curves: Sequence[tuple[NamedRun, PrivacyCurve]], at: Sequence[float], target: Path) -> None:
-    from tightrope.report.plot import draw_curves
+    from tightrope.report.plot import draw_curves  # only where something is drawn
 
     titles = {run_in_short(asked.run) for asked, _ in curves}
     title = titles.pop() if len(titles) == 1 else ""  # what tells runs apart is in their names

@@ -88,7 +88,7 @@ def _in_short(quick: comparing.Comparison) -> str:
 
 
 def _draw(question: opt.RunOptions, relation: Relation, table: comparing.Comparison, target: Path) -> None:
-    from tightrope.report.plot import draw_accountants
+    from tightrope.report.plot import draw_accountants  # only where something is drawn
 
     curves = {by.name: curve for by, curve in table.curves.items()}
     ranged = [curve for curve in curves.values() if isinstance(curve, PrivacyCurve | RenyiCurve)][:1]

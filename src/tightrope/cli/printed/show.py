@@ -325,6 +325,6 @@ def check_picture(plot: Path | None) -> Path | None:
     """Refuse a picture that cannot be drawn before anything is computed."""
     if plot is None:
         return None
-    from tightrope.report.canvas import check_target
+    from tightrope.report.canvas import check_target  # only where something is drawn
 
     return check_target(plot)

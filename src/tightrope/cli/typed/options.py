@@ -90,7 +90,10 @@ Steps = Annotated[MaybeWhole, about("How many times the mechanism is run.", name
 Epochs = Annotated[
     float | Fraction | None,
     Exactly,
-    about("Passes over the dataset, in place of steps: epochs * records / batch steps, rounded up."),
+    about(
+        "Passes over the dataset, in place of steps: epochs * records / batch steps, or epochs * batches, "
+        "rounded up."
+    ),
 ]
 Accuracy = Annotated[float, Number, about("Relative width in delta that a bracket may have.", ANSWER)]
 WhichEffort = Annotated[
@@ -154,7 +157,10 @@ class SamplingOptions:
     ] = None
     batches: Annotated[
         MaybeWhole,
-        about("For balls-in-bins and shuffle, in place of records and batch: the batches of one pass."),
+        about(
+            "For balls-in-bins, random-allocation and shuffle, in place of records and batch: the batches of "
+            "one pass."
+        ),
     ] = None
     drop_last: Annotated[
         bool, flag("For shuffle: leave out the records of a smaller last batch.", QUESTION, "--drop-last")

@@ -173,7 +173,7 @@ def add_up_chunks(task: DrawTask, chunks: list[ChunkSums]) -> DrawTotals:
 
 def largest_weight(tilt: float) -> float:
     """A float at or just above max e^{-cx} (1 - e^{-x}); 1 for plain draws."""
-    from tightrope.engines.moments.renyi import log_chernoff_ball
+    from tightrope.engines.moments.renyi import log_chernoff_ball  # loads flint
     from tightrope.numerics.balls import ceil_float
 
     return ceil_float(log_chernoff_ball(tilt).exp()) if tilt else 1.0
@@ -228,7 +228,7 @@ def scale_to_delta(task: DrawTask, mean: Floats, low: Floats, high: Floats) -> t
         return mean, low, high
     from flint import arb, ctx
 
-    from tightrope.engines.moments.renyi import infinite_mass
+    from tightrope.engines.moments.renyi import infinite_mass  # loads flint
     from tightrope.engines.moments.step import log_moment_ends
     from tightrope.numerics.balls import ball, ceil_float, floor_float
 

@@ -1,1 +1,1 @@
-"""One pass of random allocation as a finite pair, from above and from below, in exact integers."""
+"""Passes, in which a record is in one batch or in several: curves, and finite pairs on both sides of them."""

@@ -1,10 +1,15 @@
-"""Masses of places, and the finite pairs that they make."""
+"""Masses of places, and the finite pairs that they make.
+
+What rounding took is put back so that a pair stays on its side: theorems/proofs/balls_in_bins.md, Closing.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from tightrope.engines.face import Contradiction
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
+
+KEPT_PASSES = 32  # finite pairs of passes, that are kept
 
 
 def collect(atoms: Iterator[tuple[int, int]]) -> Mapping[int, int]:

@@ -16,15 +16,15 @@ from flint import acb, arb, ctx
 from tightrope.engines.face import ABOVE, Side
 from tightrope.engines.passes.ladder import RUNG_BITS, Ladder, Part, Reach
 from tightrope.engines.passes.pass_laws import SumLaws, add_up, count_bits
-from tightrope.engines.passes.ratios import FURTHEST, GUARD, Spreading, Tailed, Tails
+from tightrope.engines.passes.ratios import FURTHEST_NOISE, GUARD_BITS, Spreading, Tailed, Tails
 from tightrope.engines.passes.smooth import Number, SmoothLaws
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import share_denominator
 from tightrope.pairs.allocation import Allocation
 
-BESIDES = 48  # bits: what rounding takes is charged at the largest number
-INNER, OUTER = 26, 8  # how far rungs reach from the mean, in mean deviations of a sum
-KEPT_VALUES = 4096
+SPARE_CHARGED_BITS = 48  # of masses, beyond the usual: what rounding takes is charged at the largest number
+INNER_REACH, OUTER_REACH = 26, 8  # from the mean, of the lowest rung and of others, in mean deviations
+KEPT_VALUES = 4096  # of curves, each at an order
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Difference(Tailed, SmoothLaws):
     def largest(self) -> float:
         """Where D is cut, on both sides."""
         a = float(self.separation)
-        return float(self.order) * math.exp(a * a / 2 + FURTHEST * a)
+        return float(self.order) * math.exp(a * a / 2 + FURTHEST_NOISE * a)
 
     def tails(self, place: arb) -> Tails:
         """E[X^i X'^j; D >= place] = e^{((i-j)^2 - i - j) a^2 / 2} P(z >= d - (i - j) a)."""
@@ -94,7 +94,7 @@ def make_laws(difference: Difference, exponent: int, bits: int, reach: int) -> t
     while ends[-1] * 2.0 ** (exponent + RUNG_BITS * (len(ends) - 1)) < difference.largest:
         ends.append(reach)
     parts: list[list[Part]] = []
-    with ctx.workprec(bits + GUARD):
+    with ctx.workprec(bits + GUARD_BITS):
         for rung, last in enumerate(ends):
             of_rung, is_top = exponent + RUNG_BITS * rung, rung == len(ends) - 1
             inner = ends[rung - 1] >> RUNG_BITS if rung else 0
@@ -125,7 +125,7 @@ def bound_divergence(pair: Allocation, order: Fraction, side: Side, fine: int) -
         return _below(label_outputs(pair, order, fine), pair, difference)
     one = _one_batch(difference, fine, pair.released)
     laws = _add_up(one, pair, fine)
-    with ctx.workprec(one.plain.bits + GUARD):
+    with ctx.workprec(one.plain.bits + GUARD_BITS):
         return _above(laws, pair, difference, one.highest)
 
 
@@ -141,10 +141,10 @@ def _one_batch(difference: Difference, fine: int, count: int) -> SumLaws:
     deviation = (1 + t) * 2 * math.erf(a / math.sqrt(8))  # about E|D - 1 + t|
     exponent = math.floor(math.log2(deviation / fine))
     plain, *weighted = make_laws(
-        difference, exponent, count_bits(difference.largest * count) + BESIDES, OUTER * fine
+        difference, exponent, count_bits(difference.largest * count) + SPARE_CHARGED_BITS, OUTER_REACH * fine
     )
-    window = Reach(INNER * fine, OUTER * fine, is_two_sided=True)
-    last = OUTER * fine * Fraction(2) ** plain.exponents[-1]
+    window = Reach(INNER_REACH * fine, OUTER_REACH * fine, is_two_sided=True)
+    last = OUTER_REACH * fine * Fraction(2) ** plain.exponents[-1]
     return SumLaws(1, plain, tuple(weighted), window, middle=1 - difference.order, highest=last)
 
 
@@ -180,5 +180,5 @@ def _below(laws: SumLaws, pair: Allocation, difference: Difference) -> arb:
         whole = (1 if law is laws.plain else pair.released) << law.bits
         missing += max(-weight, Fraction(0)) * (whole - kept)
     reached = sum((gain for gain in gains.values() if gain > 0), Fraction(0)) - missing
-    with ctx.workprec(laws.plain.bits + GUARD):
+    with ctx.workprec(laws.plain.bits + GUARD_BITS):
         return ball(reached / (pair.batches << laws.plain.bits)).max(0)

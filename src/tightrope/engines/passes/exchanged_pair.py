@@ -7,11 +7,11 @@ from functools import lru_cache
 
 from tightrope.engines.dots import Dot, TwoSidedDot, connect_dots, stay_below
 from tightrope.engines.face import ABOVE, EngineDeclines, Side
+from tightrope.engines.lines.floats import FloatLines
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_floats import FloatLines
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
 from tightrope.engines.passes.refusal import LOST
 from tightrope.engines.passes.walked import can_walk, walk_divergence
 from tightrope.numerics.balls import ceil_float

@@ -9,28 +9,25 @@ import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, reduce
-from itertools import pairwise
 from operator import add
 
 import numpy as np
-from flint import arb, ctx, fmpz_poly
+from flint import arb, ctx
 
-from tightrope.engines.passes.cells import as_pair, collect, order_cells
-from tightrope.engines.passes.ladder import Ladder, Part
-from tightrope.engines.passes.ratios import GUARD, floor_mass
+from tightrope.engines.passes.cells import KEPT_PASSES, as_pair, collect, order_cells
+from tightrope.engines.passes.labels import LABEL_BITS, RAREST_LABELLED, law_of_labels
+from tightrope.engines.passes.ladder import Ladder
+from tightrope.engines.passes.ratios import GUARD_BITS
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.counted import CountedPair, CountMixture, binomial_counts
 from tightrope.pairs.finite_pair import FinitePair
 from tightrope.pairs.group_pass import GroupPass
 
-FINE = 4  # labels in the mean size of one: twice as many tell a ten-thousandth more
+LABELS_IN_MEAN = 4  # in the mean size of one: twice as many tell a ten-thousandth more
 SPARSER = 3  # times rarer than they do, records join in what a label tells: the best of 1, 3, 8 and 20
-BITS = 128
-RAREST = 1e-13  # of P: outputs beyond are labelled alike
 MOST_LABELS = 1 << 13
 MOST_FOLLOWED = 16  # records; larger groups reach at least what so many do
-KEPT_PASSES = 32
 
 # the laws of a sum of n labels for 0, 1, ... records in its batches, each times n^records
 Sums = tuple[Ladder, ...]
@@ -45,7 +42,7 @@ def reach_group(pair: GroupPass) -> FinitePair:
     sums = _add_up(_label(pair, group), pair.released)
     unseen = pair.batches - pair.released
     p = _collect_counts(sums, group, unseen)
-    whole_p, whole_q = pair.batches**group << BITS, 1 << BITS
+    whole_p, whole_q = pair.batches**group << LABEL_BITS, 1 << LABEL_BITS
     q = collect(sums[0].atoms())
     places = sorted({*p, *q})
     cells = order_cells([p.get(at, 0) for at in places], [q.get(at, 0) for at in places], whole_p, whole_q)
@@ -66,13 +63,12 @@ def _collect_counts(sums: Sums, group: int, unseen: int) -> Mapping[int, int]:
 def _label(pair: GroupPass, group: int) -> Sums:
     """The laws of the label of one batch that holds 0, 1, ... records."""
     edges, first = _find_edges(pair, group)
-    with ctx.workprec(BITS + GUARD):
+    with ctx.workprec(LABEL_BITS + GUARD_BITS):
         a, root = ball(pair.exact_shift), arb(2).sqrt()
         found = []
         for records in range(group + 1):
             beyond = [((arb(edge) - records * a) / root).erfc() / 2 for edge in edges]
-            masses = [floor_mass(here - after, BITS) for here, after in pairwise([arb(1), *beyond, arb(0)])]
-            found.append(Ladder((0,), (Part(first, fmpz_poly(masses)).trim(),), BITS))
+            found.append(law_of_labels([arb(1), *beyond], first))
     return tuple(found)
 
 
@@ -91,10 +87,10 @@ def _find_edges(pair: GroupPass, group: int) -> tuple[Sequence[float], int]:
 
 def _space(counted: CountedPair) -> tuple[float, int]:
     """The size of a label's unit, and the largest label."""
-    most = counted.loss_quantile(math.log(RAREST))
+    most = counted.loss_quantile(math.log(RAREST_LABELLED))
     z = np.linspace(-6, 6, 241)
     mean = float(np.average(np.abs(counted.loss(z)), weights=np.exp(-z * z / 2)))
-    step = max(mean / FINE, most / MOST_LABELS)
+    step = max(mean / LABELS_IN_MEAN, most / MOST_LABELS)
     return step, math.ceil(most / step)
 
 

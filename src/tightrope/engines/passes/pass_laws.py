@@ -1,4 +1,7 @@
-"""The laws of the sum of the ratios of one pass, doubled up from those of one step."""
+"""The laws of the sum of the ratios of one pass, doubled up from those of one step.
+
+They are those of the blocks in theorems/proofs/balls_in_bins.md: plain under Q, weighted under P.
+"""
 
 import math
 from collections.abc import Callable
@@ -9,16 +12,16 @@ from tightrope.engines.passes.ladder import Ladder, Reach
 from tightrope.engines.passes.mesh import Mesh
 from tightrope.engines.passes.ratios import StepRatio, make_laws
 
-FINE = 80  # steps of the lowest rung, at least, in the mean deviation of a sum
+STEPS_PER_DEVIATION = 80  # of the lowest rung, at least, in the mean deviation of a sum
 FEW_BITS = 7  # of how many numbers are added up; rounding as often as more have takes finer steps
 TAILED, LIGHTEST = 0.75, 1.5  # the deviation of a ratio below which steps are finer, up to so many times
-RARE = 0.01  # the mass of those sums, under P, that may be told less closely than
-SMALL = 32  # steps of the lowest rung
-RAREST, SMALLEST = 1e-20, 256  # likewise under Q, where small sums are what tells most
+RARE_SUMS = 0.01  # the mass, under P, of the smallest sums, which may be told less closely
+STEPS_BELOW_RARE = 32  # of the lowest rung, at least, in what is below the others
+RAREST_SUMS, STEPS_BELOW_RAREST = 1e-20, 256  # likewise under Q, where small sums are what tells most
 USUAL_SUMS = 51  # deviations that the lowest rung holds of a sum, from its least value on
 FIRST_STEPS = 768  # of a rung of one ratio, whose larger values a coarser rung tells well enough
 OTHER_STEPS = 768  # of the higher rungs of a sum
-SPARE_BITS = 88  # of a mass, beyond those of the largest ratio or of the count
+SPARE_MASS_BITS = 88  # of a mass, beyond those of the largest ratio or of the count
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,11 @@ def add_up(one: SumLaws, count: int, is_fine: Callable[[SumLaws], bool]) -> SumL
 
 def sum_ratios(ratio: StepRatio, count: int, mesh: Mesh, *, keeps_small: bool) -> SumLaws:
     """The laws of the sum of `count` ratios; `keeps_small` tells small sums apart too, however rare."""
-    fine, small, smallest = _fine(ratio, count, mesh), mesh.scale(SMALL), mesh.scale(SMALLEST)
+    fine, small, smallest = (
+        _fine(ratio, count, mesh),
+        mesh.scale(STEPS_BELOW_RARE),
+        mesh.scale(STEPS_BELOW_RAREST),
+    )
     step = _usual_step(ratio, count, mesh)
     if keeps_small:
         step = min(step, _smallest_sum(ratio, count) / smallest or step)
@@ -99,7 +106,7 @@ def sum_ratios(ratio: StepRatio, count: int, mesh: Mesh, *, keeps_small: bool) -
     def is_fine(laws: SumLaws) -> bool:
         if keeps_small and laws.plain.lowest < 2 * smallest:
             return False
-        if laws.weighted[0].quantile(RARE) * math.sqrt(count / laws.count) < 2 * small:
+        if laws.weighted[0].quantile(RARE_SUMS) * math.sqrt(count / laws.count) < 2 * small:
             return False
         return laws.plain.deviation(laws.centre) >= 2 * fine
 
@@ -109,26 +116,26 @@ def sum_ratios(ratio: StepRatio, count: int, mesh: Mesh, *, keeps_small: bool) -
 
 def counts_small(ratio: StepRatio, count: int, mesh: Mesh) -> bool:
     """Whether small sums, where they tell most, need finer lattices than others do."""
-    return _smallest_sum(ratio, count) < mesh.scale(SMALLEST) * _usual_step(ratio, count, mesh)
+    return _smallest_sum(ratio, count) < mesh.scale(STEPS_BELOW_RAREST) * _usual_step(ratio, count, mesh)
 
 
 def _fine(ratio: StepRatio, count: int, mesh: Mesh) -> int:
     """Steps in a deviation. What doublings round adds up; light tails, with few rungs, are quick to add."""
     light = min(max(math.sqrt(TAILED / ratio.deviation), 1.0), LIGHTEST)
-    return mesh.scale(FINE * light * math.sqrt(max(count.bit_length() / FEW_BITS, 1)))
+    return mesh.scale(STEPS_PER_DEVIATION * light * math.sqrt(max(count.bit_length() / FEW_BITS, 1)))
 
 
 def _usual_step(ratio: StepRatio, count: int, mesh: Mesh) -> float:
     """Of the first lattice. What `count` of its roundings move a sum by grows with the root of the count."""
-    small = ratio.weighted_quantile(RARE) * math.sqrt(count) / mesh.scale(SMALL)
+    small = ratio.weighted_quantile(RARE_SUMS) * math.sqrt(count) / mesh.scale(STEPS_BELOW_RARE)
     return min(ratio.deviation / _fine(ratio, count, mesh), small or ratio.deviation)
 
 
 def _smallest_sum(ratio: StepRatio, count: int) -> float:
     """About below which place all of the numbers, and so none of the sums, hardly ever lie."""
-    return ratio.quantile(RAREST ** (1 / count))
+    return ratio.quantile(RAREST_SUMS ** (1 / count))
 
 
 def count_bits(furthest: float) -> int:
     """How many bits masses need where what is lost of one is lost of a number as large as this."""
-    return 8 * math.ceil((SPARE_BITS + math.log2(max(furthest, 1))) / 8)
+    return 8 * math.ceil((SPARE_MASS_BITS + math.log2(max(furthest, 1))) / 8)

@@ -1,4 +1,7 @@
-"""The likelihood ratio of one step on a batch that holds the record, and its law on a ladder of lattices."""
+"""The likelihood ratio of one step on a batch that holds the record, and its law on a ladder of lattices.
+
+It is the V of theorems/proofs/balls_in_bins.md, which derives its masses on a lattice (One V).
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,8 +19,8 @@ from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.finite_pair import FinitePair
 
-FURTHEST = 10.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-23
-GUARD = 64  # bits that balls carry beyond the masses, some of which cancel
+FURTHEST_NOISE = 10.0  # standard deviations at which normal noise is cut: beyond lies less than 1e-23
+GUARD_BITS = 64  # that balls carry beyond those of masses, some of which cancel
 
 TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
 
@@ -70,7 +73,7 @@ class NormalRatio(StepRatio, SmoothLaws):
     def largest(self) -> float:
         """Where even the weighted law has next to nothing beyond."""
         a = float(self.separation)
-        return math.exp(a * a / 2 + FURTHEST * a)
+        return math.exp(a * a / 2 + FURTHEST_NOISE * a)
 
     @property
     def deviation(self) -> float:
@@ -229,7 +232,7 @@ def make_laws(ratio: StepRatio, exponent: int, bits: int, window: Reach) -> tupl
         ends.append(_round_down((first >> coarser) + window.ahead(coarser)))
     exponents = [exponent + RUNG_BITS * rung for rung in range(len(ends))]
     parts: list[list[Part]] = []
-    with ctx.workprec(bits + GUARD + first.bit_length()):  # what is divided by the step cancels
+    with ctx.workprec(bits + GUARD_BITS + first.bit_length()):  # what is divided by the step cancels
         start = first
         for of_rung, last in zip(exponents, ends, strict=True):
             spreading = Spreading(ratio, of_rung, range(start, last + 1), bits)

@@ -8,16 +8,15 @@ from functools import cached_property
 from flint import arb, ctx
 from scipy.special import ndtr, ndtri
 
-from tightrope.engines.passes.ratios import StepRatio, Tails
+from tightrope.engines.passes.ratios import TRY_ANOTHER, StepRatio, Tails
 from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.balls import ball
 from tightrope.pairs.group_pass import SharedBatch
 
-RAREST = 1e-23  # of P: ratios beyond are cut
-HALVINGS = 60  # of an interval of outputs, to begin with
-SPARE_BITS = 16  # of the precision, by which an output may be missed
-MOST_NEWTON, MOST_WIDENINGS = 12, 64
-TRY_ANOTHER = "Ask for a slightly different {noise_multiplier}."
+RAREST_RATIOS = 1e-23  # of P: ratios beyond are cut, and charged
+OUTPUT_HALVINGS = 60  # of an interval of outputs, to begin with
+OUTPUT_ROOM_BITS = 16  # of the precision, by which an output may be missed
+MOST_NEWTON, MOST_WIDENINGS = 12, 64  # steps towards an output, and doublings of the ball that holds it
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class SharedRatio(StepRatio):
     def largest(self) -> float:
         """Where P has next to nothing beyond."""
         a = float(self.step.exact_shift)
-        rare = [(k, weight) for k, weight in self._counts if weight > RAREST]
-        return self._about(max(k * a - float(ndtri(RAREST / weight)) for k, weight in rare))
+        rare = [(k, weight) for k, weight in self._counts if weight > RAREST_RATIOS]
+        return self._about(max(k * a - float(ndtri(RAREST_RATIOS / weight)) for k, weight in rare))
 
     @property
     def deviation(self) -> float:
@@ -97,7 +96,7 @@ class SharedRatio(StepRatio):
 
         # ln W is convex: from the right Newton's steps come down to d, each as exact as balls are
         d = arb(self._start(float(place)))
-        room = arb(2) ** (SPARE_BITS - ctx.prec)
+        room = arb(2) ** (OUTPUT_ROOM_BITS - ctx.prec)
         for _ in range(MOST_NEWTON):
             excess, slope = log_ratio(d)
             move = excess / slope
@@ -118,7 +117,7 @@ class SharedRatio(StepRatio):
 
 def bisect_root(rises: Callable[[float], float], low: float, high: float) -> float:
     """About where a function that rises is 0, between two places."""
-    for _ in range(HALVINGS):
+    for _ in range(OUTPUT_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if rises(middle) < 0 else (low, middle)
     return high

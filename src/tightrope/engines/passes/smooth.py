@@ -4,6 +4,7 @@ What a law f has between the first and the last point of a block is spread onto 
 mean kept: a point gets the integral of f times its hat, which is 1 there and 0 at its neighbours. Blocks that
 share a point add up. Within a block f is its Taylor polynomial, up to what Cauchy's estimate on a circle
 around the block's middle leaves, which widens the ball of each mass.
+theorems/proofs/balls_in_bins.md, In series, has the proof.
 """
 
 import math

@@ -6,13 +6,14 @@ Lines in frequencies are too long there. theorems/proofs/turned_curve.md derives
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from flint import arb, ctx
 
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.plan import PassOrder, plan_line
+from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_FALL, PassCurve
 from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw
@@ -23,34 +24,24 @@ from tightrope.numerics.floats import Floats, log_ends
 from tightrope.pairs.allocation import Allocation
 
 KEPT_ENDS, KEPT_CROSSINGS = 256, 64
-PATIENCE = 4.0  # seconds, about, of one order
-# shares of the accuracy: of a ball, and of how far beyond where delta seems crossed the next order lies
-FINER, ROOM = 1 / 256, 1 / 32
-CLOSEST = 1e-6  # of that in epsilon
-LOOSE = math.log(1e-2)  # what may be wrong at epsilon 0, where nothing is asked
-FARTHEST = 200.0  # larger epsilons are left to others
-SLOWEST = 1e-3  # the least slope of ln delta that a search counts on
+ORDER_PATIENCE = 4.0  # seconds, about, of one order
+CROSSING_SHARE = 1 / 32  # of the accuracy: how far beyond where delta seems crossed the next order lies
+LEAST_ROOM = 1e-6  # how far that is at least, in epsilon
+LOG_LOOSE_ERROR = math.log(1e-2)  # ln of what may be wrong at epsilon 0, where nothing is asked
 SHORT_LINE = 1_000_000  # nodes of a line times points of its path: balls take as long as turned normals
-MOST_ORDERS, HALVINGS = 12, 60  # that a search may take; of one along a sketch
-NEARBY = 1e-3  # to see how steep a sketch is
+MOST_ORDERS = 12  # that a search may take
+SKETCH_HALVINGS = 60  # of one along a sketch, where an order costs nothing
+SKETCH_NUDGE = 1e-3  # of epsilon, to see how steep a sketch is
 
 
-class TurnedPass:
+class TurnedPass(PassCurve):
     """Both ends by turned normals; where those decline, or lines should be quicker, by `others`."""
 
     def __init__(
         self, allocation: Allocation, others: Callable[[], ComposedCurve], *, lines_are_left: bool
     ) -> None:
-        self.allocation, self._make_others, self._lines_are_left = allocation, others, lines_are_left
-
-    @cached_property
-    def _others(self) -> ComposedCurve:
-        return self._make_others()
-
-    @property
-    def log_infinite_mass(self) -> tuple[float, float]:
-        """Normal noise hides everything a little."""
-        return -math.inf, -math.inf
+        super().__init__(allocation, others)
+        self._lines_are_left = lines_are_left
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
@@ -78,7 +69,7 @@ def _lines_are_short(allocation: Allocation, epsilon: float, accuracy: float) ->
     log_size = float(guess_log_curve(_law_of(allocation), np.array([epsilon]))[0])
     with suppress(EngineDeclines):  # some take too long
         of = PassOrder(allocation, epsilon)
-        return plan_line(of, log_size + math.log(FINER * accuracy)).work <= SHORT_LINE
+        return plan_line(of, log_size + math.log(INTEGRAL_SHARE * accuracy)).work <= SHORT_LINE
     return False
 
 
@@ -94,10 +85,12 @@ def _law_of(allocation: Allocation) -> PairLaw:
 @keep_refusals(maxsize=KEPT_ENDS)
 def enclose_turned(law: PairLaw, epsilon: float, log_error: float) -> tuple[float, float]:
     """Not above and not below the curve there, about e^log_error apart; or EngineDeclines."""
-    if not 0 <= epsilon <= FARTHEST:
+    if not 0 <= epsilon <= FARTHEST_EPSILON:
         raise EngineDeclines("an epsilon that turned normals do not tell")
-    log_errors = (LOOSE, log_error) if epsilon else (log_error,)  # the only step of the lattice leads there
-    curve = TurnedCurve(law, plan_curve(law, epsilon or 1.0, log_errors), PATIENCE)
+    log_errors = (
+        (LOG_LOOSE_ERROR, log_error) if epsilon else (log_error,)
+    )  # the only step of the lattice leads there
+    curve = TurnedCurve(law, plan_curve(law, epsilon or 1.0, log_errors), ORDER_PATIENCE)
     with ctx.workprec(curve.bits):
         value: arb = curve.values[-1]
         if not (value.is_finite() and value.upper() >= 0 and value.lower() <= 1):
@@ -110,7 +103,7 @@ def _enclose(allocation: Allocation, epsilon: float, accuracy: float) -> tuple[f
     law = _law_of(allocation)
     log_size = float(sketch_curve(law).log_curve(np.array([epsilon]))[0])
     for _ in range(MOST_ORDERS):
-        lower, upper = enclose_turned(law, epsilon, log_size + math.log(FINER * accuracy))
+        lower, upper = enclose_turned(law, epsilon, log_size + math.log(INTEGRAL_SHARE * accuracy))
         if upper - lower <= accuracy / 4 * lower:
             return lower, upper
         log_size = math.log(lower) if lower > upper / 2 else log_size - 4
@@ -125,7 +118,7 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
     """
     law = _law_of(allocation)
     place, slope = _begin(law, delta)
-    log_error = math.log(delta) + math.log(FINER * accuracy)
+    log_error = math.log(delta) + math.log(INTEGRAL_SHARE * accuracy)
     low, high = -math.inf, math.inf
     last: tuple[float, float] | None = None
     for _ in range(MOST_ORDERS):
@@ -134,15 +127,13 @@ def cross_turned(allocation: Allocation, delta: float, accuracy: float) -> tuple
             high = min(high, place)
         elif lower >= delta:
             low = max(low, place)
-        if low > high:
-            raise ArithmeticError("ends that cross")  # the curve falls
         if high <= 0:
             return 0.0, 0.0
         excess = math.log((lower + upper) / 2 / delta)
         if last is not None and last[0] != place:
-            slope = max((last[1] - excess) / (place - last[0]), SLOWEST)
+            slope = max((last[1] - excess) / (place - last[0]), LEAST_FALL)
         last = place, excess
-        room = max(ROOM * accuracy / slope, CLOSEST)
+        room = max(CROSSING_SHARE * accuracy / slope, LEAST_ROOM)
         if high - low <= 4 * room:
             return max(low, 0.0), high
         aim = place + excess / slope
@@ -155,8 +146,8 @@ def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
     """About where the curve crosses delta, and how fast ln delta falls there: by its sketch."""
     log_curve = sketch_curve(law).log_curve
     place = _cross_about(log_curve, delta)
-    here, there = log_curve(np.array([place, place + NEARBY])).tolist()
-    return place, max((here - there) / NEARBY, SLOWEST)
+    here, there = log_curve(np.array([place, place + SKETCH_NUDGE])).tolist()
+    return place, max((here - there) / SKETCH_NUDGE, LEAST_FALL)
 
 
 def _guess_place(law: PairLaw, delta: float) -> float:
@@ -165,8 +156,8 @@ def _guess_place(law: PairLaw, delta: float) -> float:
 
 
 def _cross_about(log_curve: Callable[[Floats], Floats], delta: float) -> float:
-    low, high = 0.0, FARTHEST
-    for _ in range(HALVINGS):
+    low, high = 0.0, FARTHEST_EPSILON
+    for _ in range(SKETCH_HALVINGS):
         middle = (low + high) / 2
         is_left = float(log_curve(np.array([middle]))[0]) > math.log(delta)
         low, high = (middle, high) if is_left else (low, middle)

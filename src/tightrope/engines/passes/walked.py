@@ -12,22 +12,24 @@ from itertools import pairwise
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.passes.exchanged import Difference
-from tightrope.engines.shuffles.walks import expect
-from tightrope.engines.shuffles.worst_difference import BITS, Atoms
+from tightrope.engines.passes.exchanged import KEPT_VALUES, Difference
+from tightrope.engines.shuffles.walks import MOST_WALKED_BATCHES, expect
+from tightrope.engines.shuffles.worst_difference import CALL_BITS, Atoms
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import UNIT_ROUNDOFF, ceil_fraction
 from tightrope.pairs.allocation import Allocation
 
-NEAR, FAR = 1 / 48, 1 / 64  # between values: of the deviation of D, and of their distance from the mean
-STEP = 1 / 64  # of the lattice, in deviations of D
-CUT, ROUNDS = 1e-4, 5  # of the divergence, that what is cut off may cost; how often that is tried
+VALUES_APART = 1 / 48  # of the deviation of D: what is between two values, at least
+VALUES_APART_FAR = 1 / 64  # the same of their distance from the mean
+# A product with a count, a sum, a quotient and the product that raises it: each rounds once, 4 units in all.
+QUOTIENT_REL_ERROR = 16 * UNIT_ROUNDOFF
+LATTICE_STEP = 1 / 64  # of the lattice, in deviations of D
+CUT_SHARE = 1e-4  # of the divergence, that what is cut off may cost
+MOST_CUTS = 5  # how often that is tried
 MOST_WALKED = Fraction(6, 5)  # normals from the middle: beyond, D spreads over too many points
-MOST_BATCHES = 10**7  # likewise for sums
-KEPT = 4096
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_VALUES)
 def walk_divergence(pair: Allocation, order: Fraction) -> float:
     """Not below H_order, order >= 1."""
     separation = pair.step.exact_gaussian_separation
@@ -35,12 +37,12 @@ def walk_divergence(pair: Allocation, order: Fraction) -> float:
     difference = Difference(separation, order, weights=False)
     offset = ceil_fraction((pair.batches - pair.released) * (1 - order))
     found = 1.0
-    for _ in range(ROUNDS):
-        atoms = spread_difference(difference, CUT * found)
-        value = expect(atoms, (1.0,), (pair.released,), offset, step=STEP)
+    for _ in range(MOST_CUTS):
+        atoms = spread_difference(difference, CUT_SHARE * found)
+        value = expect(atoms, (1.0,), (pair.released,), offset, step=LATTICE_STEP)
         beyond = pair.released * atoms.beyond
-        found = min(found, (value + beyond) / pair.batches * (1 + 16 * UNIT_ROUNDOFF))
-        if beyond <= 2 * CUT * value:
+        found = min(found, (value + beyond) / pair.batches * (1 + QUOTIENT_REL_ERROR))
+        if beyond <= 2 * CUT_SHARE * value:
             break
     return found
 
@@ -48,12 +50,12 @@ def walk_divergence(pair: Allocation, order: Fraction) -> float:
 def can_walk(pair: Allocation) -> bool:
     """Whether one lattice holds the differences of a pass."""
     separation = pair.step.exact_gaussian_separation
-    return separation is not None and separation <= MOST_WALKED and pair.released <= MOST_BATCHES
+    return separation is not None and separation <= MOST_WALKED and pair.released <= MOST_WALKED_BATCHES
 
 
 def spread_difference(difference: Difference, allowed: float) -> Atoms:
     """D between values so far out that no more than `allowed` is cut off on either side."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(CALL_BITS):
         mean = float(1 - difference.order)
         scale = _deviation(difference)
         right = _places(difference, mean, scale, allowed, 1)
@@ -93,4 +95,4 @@ def _places(difference: Difference, mean: float, scale: float, allowed: float, s
         rest = difference.excess(ball(last)) if side > 0 else _shortfall(difference, last)
         if len(places) > 1 and ceil_float(rest) <= allowed:
             return places
-        places.append(last + side * max(NEAR * scale, FAR * abs(last - mean)))
+        places.append(last + side * max(VALUES_APART * scale, VALUES_APART_FAR * abs(last - mean)))

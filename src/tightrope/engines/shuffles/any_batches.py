@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tightrope.engines.shuffles.contours import ROUGH, ROUNDED_UP
+from tightrope.engines.shuffles.contours import ROUGHLY, ROUNDED_UP
 from tightrope.engines.shuffles.counts import CountsProblem
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.walks import Walks, place_levels
@@ -26,10 +26,11 @@ from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.numerics.floats import Floats
 
 LEAST_CUT = 1e-3  # how far the outer levels are from 1 at least: they must differ
-FINE, COARSER = 0.3, 0.75  # the step of the lattice: deviations of a ratio, times that power of the order
+LATTICE_STEP = 0.3  # in deviations of a ratio
+STEP_POWER = 0.75  # of the order, times which it is wider
 DEEP = 1e-8  # bounds that matter little: larger coefficients will do
-LARGER = 2.0  # how many times a cut is made that fits no lattice
-SMALL = 2  # how many slacks are tried where there are other levels
+LARGER_CUT = 2.0  # how many times a cut is made that fits no lattice
+FEW_SLACKS = 2  # how many slacks are tried where there are other levels
 
 # where levels lie between the outer two, which are 0 and 1, by their logarithms
 Places = tuple[float, ...]
@@ -66,7 +67,7 @@ def bound_any_batches(
     slacks = work.slacks if guess > DEEP else work.slacks[-1:]
     for places in chosen:
         # other levels lose less than larger coefficients
-        value = drafts[places].certify(slacks if places == chosen[-1] else slacks[:SMALL], work.boxes)
+        value = drafts[places].certify(slacks if places == chosen[-1] else slacks[:FEW_SLACKS], work.boxes)
         if value < math.inf:
             return min(value, known)
     return known
@@ -96,7 +97,7 @@ def _draft(
         draft = LevelsDraft.of(batches, worst, places, allowed)
         return draft.estimate, draft
 
-    return search_cut(attempt, guess=guess, spare=spare, known=known, larger=LARGER)
+    return search_cut(attempt, guess=guess, spare=spare, known=known, larger=LARGER_CUT)
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,11 @@ class LevelsDraft:
 
     @cached_property
     def _problem(self) -> CountsProblem:
-        spacing, others = FINE * self.worst.deviation * float(self.worst.order) ** COARSER, self.batches - 1
+        spacing = LATTICE_STEP * self.worst.deviation * float(self.worst.order) ** STEP_POWER
+        others = self.batches - 1
         levels = self.levels.tolist()
         laws = place_levels(self.atoms, levels, spacing)
-        walks = Walks(laws, levels, spacing=spacing, count=others, precision=ROUGH)
+        walks = Walks(laws, levels, spacing=spacing, count=others, precision=ROUGHLY)
         growth = (float(self.worst.order - 1) + self.atoms.beyond) * ROUNDED_UP
         return CountsProblem(walks, math.ceil(self.first / spacing * ROUNDED_UP), growth)
 

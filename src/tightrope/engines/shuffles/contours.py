@@ -20,7 +20,7 @@ Complexes = NDArray[np.complex128]
 Law = tuple[NDArray[np.int64], Floats]
 Laws = list[Law]
 
-EXACT, ROUGH = 32.0, 16.0  # what is left out has about e^-32, or e^-16, of a sum; it is charged
+EXACT, ROUGHLY = 32.0, 16.0  # what is left out has about e^-32, or e^-16, of a sum; it is charged
 WRAPPED = 13.0  # further, in units of 1 / tilt, lie those that are counted too
 BESIDE = 3.0  # of the furthest single atom, of which a few together are tilted most
 LONGEST, LONGEST_ROUGH = 1 << 21, 1 << 18  # transforms, alone and where many are made

@@ -20,8 +20,8 @@ from tightrope.engines.shuffles.covers import least_cover
 from tightrope.engines.shuffles.walks import Walks
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
-FAR = 16.0  # times a linear function: halves of such boxes are hardly ever settled
-NEAR = 8.0  # likewise: higher ones are hardly ever settled by an expansion
+FAR_ABOVE = 16.0  # times a linear function: halves of such boxes are hardly ever settled
+NEAR_ABOVE = 8.0  # likewise: higher ones are hardly ever settled by an expansion
 # Of a margin, in units, relative to the sizes of what it consists of: a sum of products over at most five
 # levels has 6 roundings, its factors have one or two, and three such sums are added up. Fewer than 64.
 MARGIN_REL_ERROR = 64 * UNIT_ROUNDOFF
@@ -35,10 +35,10 @@ FRACTIONS = tuple(np.geomspace(1e-5, 0.5, 32).tolist())  # of a level beside ano
 FEW = (1, 2, 3, 4, 6, 8, 11)
 PAIRED = (1e-3, 3e-3, 0.01, 0.03, 0.1, 0.25, 0.5)  # of two beside a third
 PAIRED_FEW = (1, 2, 5)
-LEAST_SHARE = 12
+LEAST_COUNTED = 12  # in a level: fewer are among FEW
 LEAST_FLOAT = 1e-300
-RAREST = 1e-12  # a share in a program: its coefficient would be too large for one
-KEPT = 16  # lists of counts
+LEAST_PROGRAM_SHARE = 1e-12  # a share in a program: its coefficient would be too large for one
+KEPT_LISTS = 16  # lists of counts
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,9 @@ class CountsProblem:
             highest, least = self._compare_by_drift(boxes, coefficients)
             is_above = ~(highest <= least)
             boxes, highest, least = boxes.keep(is_above), highest[is_above], least[is_above]
-            is_open, is_far = np.ones(boxes.size, dtype=bool), highest > FAR * least
+            is_open, is_far = np.ones(boxes.size, dtype=bool), highest > FAR_ABOVE * least
             slopes = self.walks.guess_slopes(boxes.middle, self.first)
-            near = np.flatnonzero(highest <= NEAR * least)
+            near = np.flatnonzero(highest <= NEAR_ABOVE * least)
             if len(near):
                 is_below, is_far[near], excess, slopes[near] = self._expand(boxes.keep(near), coefficients)
                 cuts = self._find_cuts(boxes.middle[near[excess > 0]], coefficients)
@@ -277,7 +277,7 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     total, scale = float(counts[0].sum()), float(values.max())
     if not 0 < scale < math.inf:
         return None
-    shares = np.maximum(shares, RAREST)
+    shares = np.maximum(shares, LEAST_PROGRAM_SHARE)
     shares_of_rows = counts / total / shares
     unit = float((values / shares_of_rows.max(axis=1)).max())  # no mean is smaller
     rows = shares_of_rows / (np.maximum(values, LEAST_VALUE * unit) / unit)[:, None]
@@ -288,11 +288,11 @@ def _solve(counts: Floats, values: Floats, shares: Floats) -> Floats | None:
     return (found * unit / shares + EVERYWHERE * mean) / total
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_LISTS)
 def _list_counts(count: int, levels: int) -> Floats:
     """Counts of one level, of two and of three together; few of a level as well as many."""
     amounts, paired = (
-        {max(1, math.floor(share * count)) for share in shares if share * count >= LEAST_SHARE}
+        {max(1, math.floor(share * count)) for share in shares if share * count >= LEAST_COUNTED}
         | {few for few in wholes if few < count}
         for shares, wholes in ((FRACTIONS, FEW), (PAIRED, PAIRED_FEW))
     )

@@ -9,8 +9,8 @@ T = TypeVar("T")
 
 # Each part that is cut off costs such a share of the bound: more where the bound is many times what a spare
 # place would give. Twice as much, or half as much, tells about the same.
-LEAST_SHARE, SHARE_GROWS, MOST_SHARE, AS_GOOD = 0.01, 0.012, 0.05, 2.0
-ROUNDS = 6
+LEAST_CUT_SHARE, CUT_SHARE_GROWS, MOST_CUT_SHARE, AS_GOOD = 0.01, 0.012, 0.05, 2.0
+MOST_CUTS = 6
 
 
 def search_cut(
@@ -24,7 +24,7 @@ def search_cut(
     """
     best: tuple[float, T] | None = None
     allowed = _choose_cut(guess, spare)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_CUTS):
         found = _try(attempt, allowed)
         while found is None and best is None and allowed < known:
             allowed *= larger
@@ -40,7 +40,7 @@ def search_cut(
 
 
 def _choose_cut(bound: float, spare: float) -> float:
-    return bound * min(max(SHARE_GROWS * bound / spare, LEAST_SHARE), MOST_SHARE)
+    return bound * min(max(CUT_SHARE_GROWS * bound / spare, LEAST_CUT_SHARE), MOST_CUT_SHARE)
 
 
 def _try(attempt: Callable[[float], tuple[float, T]], allowed: float) -> tuple[float, T] | None:

@@ -45,25 +45,26 @@ class DotSpacing:
 
 
 LEAST_DELTA, LEAST_TOLD = 1e-11, 1e-14  # where dots end, with amplification and without
+THOROUGH_LEAST_DELTA = 1e-13
 USUAL_SPACING = DotSpacing(apart=0.5, grows=0.3, falls=1.6, least=LEAST_DELTA)
 CLOSE_SPACING = DotSpacing(apart=0.35, grows=0.12, falls=0.6, least=LEAST_DELTA)  # where a dot is quick
-THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=1e-13)
-CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=1e-13)
+THOROUGH_SPACING = DotSpacing(apart=0.4, grows=0.15, falls=0.8, least=THOROUGH_LEAST_DELTA)
+CLOSE_THOROUGH_SPACING = DotSpacing(apart=0.3, grows=0.1, falls=0.5, least=THOROUGH_LEAST_DELTA)
 QUICK_SEPARATION = Fraction(1, 2)  # up to which sums are short
 DEEP_WIDER = 3.0  # bounds that matter little may be so many times further apart
 LEVEL, LEVEL_WIDER = 0.25, 1.5  # a bound that falls by so little of that has dots so much further apart
-BETWEEN = 3  # dots besides, where there is no amplification
-MOST_DOTS, FARTHEST = 160, 200.0  # and at last: no larger loss is looked at
-KEPT = 64
+DOTS_BETWEEN = 3  # dots besides, where there is no amplification
+MOST_DOTS, FARTHEST_LOSS = 160, 200.0  # and at last: no larger loss is looked at
+KEPT_EPOCHS = 64
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_EPOCHS)
 def bound_epoch(epoch: ShuffledEpoch) -> FinitePair:
     """The pair whose curve connects the dots of all that is known."""
     return connect_dots(sorted(_find_dots(epoch)))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_EPOCHS)
 def _find_dots(epoch: ShuffledEpoch) -> tuple[Dot, ...]:
     """Of every way, and of less work too: harder work need not tell more at every order.
 
@@ -86,7 +87,7 @@ def _may_levels_help(epoch: ShuffledEpoch, dots: Sequence[Dot]) -> bool:
     return any(estimate_levels(epoch, order, bound) < bound for order, bound in asked)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_EPOCHS)
 def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     """Dots from order 1 on, each as far from the last as that one's loss and fall say."""
     spacing = _choose_spacing(epoch)
@@ -94,7 +95,7 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
     loss = slope = step = guess = 0.0
     dots: list[Dot] = []
     last, is_worth_asking = math.inf, True
-    while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST:
+    while last > LEAST_TOLD and len(dots) < MOST_DOTS and loss < FARTHEST_LOSS:
         order = Fraction(math.exp(loss))
         is_asked, told = is_worth_asking and last > spacing.least, bound_revealed(epoch, order)
         value = min(way(epoch, order, guess, last), told) if is_asked else told
@@ -114,7 +115,9 @@ def _walk_out(epoch: ShuffledEpoch, way: Way) -> tuple[Dot, ...]:
 
 def _fill_between(epoch: ShuffledEpoch, loss: float, step: float, last: float) -> list[Dot]:
     """Dots without amplification within the last step."""
-    orders = [Fraction(math.exp(loss - step * part / (BETWEEN + 1))) for part in range(BETWEEN, 0, -1)]
+    orders = [
+        Fraction(math.exp(loss - step * part / (DOTS_BETWEEN + 1))) for part in range(DOTS_BETWEEN, 0, -1)
+    ]
     return [(order, Fraction(min(bound_revealed(epoch, order), last))) for order in orders]
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from tightrope.engines.shuffles.contours import ROUGH, ROUNDED_UP
+from tightrope.engines.shuffles.contours import ROUGHLY, ROUNDED_UP
 from tightrope.engines.shuffles.walks import expect
 from tightrope.engines.shuffles.weights import (
     find_cut,
@@ -20,7 +20,7 @@ from tightrope.engines.shuffles.weights import (
 from tightrope.engines.shuffles.worst_difference import Atoms, WorstDifference
 from tightrope.pairs.shuffled_epoch import ShuffledEpoch
 
-WEIGHTS = 24  # levels of the common weight
+WEIGHT_LEVELS = 24  # levels of the common weight
 TOUCH = 2.0  # variances of the weight, at which Bernstein's bound is touched: half or double tells less
 RISK = 3e-3  # that more than half of the batches, and some, have the larger weight
 
@@ -78,7 +78,7 @@ class LargeBatches:
         """The bound on H, rounded up."""
         epoch, worst, others = self.epoch, self.worst, self.epoch.batches - 1
         more = (epoch.records - epoch.batch) / epoch.batch  # M
-        levels = list_levels(worst, self.highest, WEIGHTS)
+        levels = list_levels(worst, self.highest, WEIGHT_LEVELS)
         shares = spread_weight(worst, levels)
         missed = 0.0 if self.upper == others else math.exp(-2 * (self.upper - self.half) ** 2 / others)
         total = besides = 0.0
@@ -104,5 +104,5 @@ class LargeBatches:
         # products have at most ten roundings, also where they cancel
         offset = math.fsum([*parts, *((ROUNDED_UP - 1) * abs(part) for part in parts)])
         if upper == others:
-            return expect(self.atoms, (high,), (others,), offset, precision=ROUGH)
-        return expect(self.atoms, (high, low), (upper, others - upper), offset, precision=ROUGH)
+            return expect(self.atoms, (high,), (others,), offset, precision=ROUGHLY)
+        return expect(self.atoms, (high, low), (upper, others - upper), offset, precision=ROUGHLY)

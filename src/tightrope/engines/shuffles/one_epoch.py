@@ -14,7 +14,7 @@ from tightrope.engines.shuffles.any_batches import Work, bound_any_batches, esti
 from tightrope.engines.shuffles.contours import ROUNDED_UP
 from tightrope.engines.shuffles.cuts import search_cut
 from tightrope.engines.shuffles.large_batches import bound_large_batches
-from tightrope.engines.shuffles.walks import expect
+from tightrope.engines.shuffles.walks import MOST_WALKED_BATCHES, expect
 from tightrope.engines.shuffles.worst_difference import WorstDifference, find_worst
 from tightrope.numerics.floats import ceil_fraction, next_up
 from tightrope.pairs.shuffled_epoch import MOST_SHUFFLED, ShuffledEpoch
@@ -37,18 +37,17 @@ THOROUGH_WORK = Work(
     boxes=300_000,
 )
 SMALLEST_LARGE = 16  # records in a batch, from which on their averages may tell more than levels
-MOST_BATCHES = 10**7  # in an epoch: beyond, sums spread over too many lattice points
 MOST_WITH_LEVELS = Fraction(5, 4)  # likewise, where weights spread them too
-LARGER = 30.0  # times a cut is made that fits no lattice: next to the longest ones averages tell little
+LARGER_CUT = 30.0  # times a cut is made that fits no lattice: next to the longest ones averages tell little
 GUESS = 2  # times what a spare place would give: about what large batches give
-KEPT = 4096
+KEPT_BOUNDS = 4096  # each of an epoch at an order
 
 # Of an epoch, an order, a guess of the bound, and a bound that is known. Any guess will do, and 0 where there
 # is none. What is not below the bound that is known is of no use.
 Way = Callable[[ShuffledEpoch, Fraction, float, float], float]
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_BOUNDS)
 def bound_order(epoch: ShuffledEpoch, order: Fraction) -> float:
     """An upper bound on H_order, order >= 1: the least that is known of it, with less work too."""
     known = bound_order(epoch.quick, order) if epoch.is_thorough else bound_revealed(epoch, order)
@@ -62,7 +61,7 @@ def bound_revealed(epoch: ShuffledEpoch, order: Fraction) -> float:
 
 def list_ways(epoch: ShuffledEpoch) -> list[Way]:
     """The theorems that may tell more than that nothing is gained; sums take time."""
-    if epoch.separation > MOST_SHUFFLED or epoch.batches > MOST_BATCHES:
+    if epoch.separation > MOST_SHUFFLED or epoch.batches > MOST_WALKED_BATCHES:
         return []
     if epoch.has_spare_place:
         return [bound_by_spare_place]
@@ -87,7 +86,7 @@ def bound_by_spare_place(epoch: ShuffledEpoch, order: Fraction, guess: float, kn
     return _bound_spare(epoch, order)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_BOUNDS)
 def bound_by_size(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     """Theorem 2, for epochs in which every place is seen."""
     worst = find_worst(epoch.separation, order)
@@ -100,7 +99,7 @@ def bound_by_size(epoch: ShuffledEpoch, order: Fraction, guess: float, known: fl
         guess=guess or min(GUESS * spare, told),
         spare=spare,
         known=known,
-        larger=LARGER,
+        larger=LARGER_CUT,
     )
     return known if found is None else found[0]
 
@@ -126,7 +125,7 @@ def bound_by_levels(epoch: ShuffledEpoch, order: Fraction, guess: float, known: 
     return found
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_BOUNDS)
 def _bound_column(epoch: ShuffledEpoch, order: Fraction, guess: float, known: float) -> float:
     worst = find_worst(epoch.separation, order)
     told, spare = worst.positive_part, _bound_spare(epoch, order)
@@ -138,7 +137,7 @@ def _bound_column(epoch: ShuffledEpoch, order: Fraction, guess: float, known: fl
     return bound_any_batches(epoch.batches, worst, work, guess=guess, spare=spare, known=known)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_BOUNDS)
 def _bound_spare(epoch: ShuffledEpoch, order: Fraction) -> float:
     """What a spare place gives, or would give: no theorem has less."""
     worst = find_worst(epoch.separation, order)

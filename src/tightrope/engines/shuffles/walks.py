@@ -29,15 +29,16 @@ from tightrope.engines.shuffles.contours import (
 from tightrope.engines.shuffles.worst_difference import Atoms
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 
-DEEPEST = float(1 << 17)  # steps of the lattice below 0, where the left tail of a difference is raised to
-TILTS = 12
-FINE = 0.15  # the lattice's step, in deviations of one difference
+DEEPEST_PLACE = float(1 << 17)  # steps of the lattice below 0, to which left tails are raised
+TILTS_TRIED = 12  # for the sums of any counts; for one sum there is time for twice as many
+LATTICE_STEP = 0.15  # the lattice's step, in deviations of one difference
+MOST_WALKED_BATCHES = 10**7  # of one epoch or pass: beyond, their sums spread over too many lattice points
 ROWS_AT_ONCE = 64  # similar ones, which need the same nodes
 # Of a place on the lattice, in units: at most two for a quotient and a product, and one for the sum that
 # raises it. Places are raised by four.
 PLACE_REL_ERROR = 4 * UNIT_ROUNDOFF
 GUESSED = 0.5  # of its largest term is about what a value has
-FARTHEST = 30.0  # how far, as an exponent, an expansion goes
+FARTHEST_EXPANSION = 30.0  # how far, as an exponent, an expansion goes
 UNDERFLOW = 2.0**-1000  # more than an exponential loses that is no normal float
 
 
@@ -56,7 +57,7 @@ class Walks:
     ) -> None:
         self.levels, self.spacing, self.count, self.precision = np.array(levels), spacing, count, precision
         laws = [_drop_zeros(law) for law in laws]
-        listed = tilts or _list_tilts(laws, count, TILTS)
+        listed = tilts or _list_tilts(laws, count, TILTS_TRIED)
         planned = (plan_contour(laws, tilt, count, precision) for tilt in listed)
         self._plans = [plan for plan in planned if plan is not None]
         if not self._plans:
@@ -175,8 +176,8 @@ class Block:
         logs, sizes = self.centred_logs, self.sizes
         # |x| and Re x of e^x, at most
         moved, grown = radii @ np.abs(logs), radii @ np.abs(logs.real)
-        largest = np.minimum(sizes * np.exp(np.minimum(grown, FARTHEST)), self.largest)
-        largest = np.where(grown <= FARTHEST, largest, self.largest)
+        largest = np.minimum(sizes * np.exp(np.minimum(grown, FARTHEST_EXPANSION)), self.largest)
+        largest = np.where(grown <= FARTHEST_EXPANSION, largest, self.largest)
         # |e^x - 1 - x - x^2 / 2| <= |x|^3 e^(Re x)_+ / 6, and at most the sum of all that it consists of
         cubes, more = moved * moved * moved, 1 + moved
         beyond = np.minimum(cubes / 6 * largest, self.largest + sizes * (1 + moved * (1 + moved / 2)))
@@ -187,7 +188,7 @@ class Block:
         bends = _real_sums(terms, logs[one] * logs[other])
         bends = np.where(one == other, np.maximum(bends, 0.0) / 2, np.abs(bends))
         found = beyond.sum(axis=1) + (bends * radii[:, one] * radii[:, other]).sum(axis=1)
-        is_near = self.is_held & (grown[:, 0] <= FARTHEST)
+        is_near = self.is_held & (grown[:, 0] <= FARTHEST_EXPANSION)
         return np.where(is_near, found * ROUNDED_UP + self.left_out, math.inf)
 
 
@@ -211,7 +212,7 @@ def _compute(
     # Every row has at least `least` of each level, and the rest decays no slower than the slowest level.
     # Common factors move too.
     least = np.maximum(counts - radii, 0.0).min(axis=0)
-    moves = min(float((radii @ np.abs(contour.tops - contour.tops[widest])).max()), FARTHEST)
+    moves = min(float((radii @ np.abs(contour.tops - contour.tops[widest])).max()), FARTHEST_EXPANSION)
     most = least @ contour.decays + (count - least.sum()) * contour.slowest + contour.log_weights + moves
     is_kept = most > contour.log_weights[0] - precision
     is_kept[0] = True
@@ -245,7 +246,7 @@ def expect(
     counts: Sequence[int],
     offset: float,
     *,
-    step: float = FINE,
+    step: float = LATTICE_STEP,
     precision: float = EXACT,
 ) -> float:
     """An upper bound on E(offset + sum)_+ for so many summands of each level, on the tilt that suits them.
@@ -257,7 +258,7 @@ def expect(
     count = sum(counts)
     start, share = _between(offset / spacing)
     laws = place_levels(atoms, levels, spacing)
-    tilts = np.array(_list_tilts(laws, count, 2 * TILTS))
+    tilts = np.array(_list_tilts(laws, count, 2 * TILTS_TRIED))
     sizes = tilts * start - 2 * np.log(tilts)
     for n, level in zip(counts, levels, strict=True):
         sizes += n * np.log(np.exp(np.outer(tilts * (level / spacing), atoms.values)) @ atoms.weights)
@@ -299,7 +300,9 @@ def _place(atoms: Atoms, scale: float) -> Law:
     values, weights = atoms.values[order], atoms.weights[order]
     moved = values * scale
     moved += PLACE_REL_ERROR * np.abs(moved)
-    moved = np.maximum(moved, min(float(moved[-1]), 0.0) - DEEPEST)  # raised: what is there hardly counts
+    moved = np.maximum(
+        moved, min(float(moved[-1]), 0.0) - DEEPEST_PLACE
+    )  # raised: what is there hardly counts
     low = np.floor(moved)
     share = moved - low  # exactly, but between -1/2 and 0, where it is at least 1/2 and rounded once
     if low[-1] - low[0] > LONGEST:

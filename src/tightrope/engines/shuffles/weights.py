@@ -7,30 +7,30 @@ from itertools import pairwise
 import numpy as np
 from flint import arb, ctx
 
-from tightrope.engines.shuffles.worst_difference import BITS, WorstDifference, call, normal_above
+from tightrope.engines.shuffles.worst_difference import CALL_BITS, WorstDifference, call, normal_above
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import Floats
 
-LOWEST = 8.0  # deviations of the logarithm
-SMALLEST, FACTOR = 1e-9, 32.0  # where a search for a cut begins, and how fast it goes on
+LOWEST_WEIGHT = 8.0  # deviations of the logarithm below its middle
+FIRST_CUT, CUTS_GROW = 1e-9, 32.0  # where a search for a cut begins, and how fast it goes on
 SPREAD = 1.05  # how closely a cut is found
 
 
 def weight_excess(worst: WorstDifference, place: float) -> float:
     """E(a - place)_+, rounded up."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(CALL_BITS):
         return ceil_float(call(ball(worst.separation) / 2, ball(place)))
 
 
 def weight_shortfall(worst: WorstDifference, place: float) -> float:
     """E(place - a)_+, rounded up."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(CALL_BITS):
         return ceil_float(ball(place) * call(ball(worst.separation) / 2, 1 / ball(place))) if place else 0.0
 
 
 def first_excess(worst: WorstDifference, beta: float) -> float:
     """What the first step's own difference has above beta, rounded up: F of lemma 2."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(CALL_BITS):
         m, t, b = ball(worst.separation) / 2, ball(worst.order), ball(beta)
         w = b * (m * m / 2).exp()
         z = ((w + (w * w + 4 * t).sqrt()) / 2).log() / m
@@ -39,14 +39,14 @@ def first_excess(worst: WorstDifference, beta: float) -> float:
 
 def find_cut(is_enough: Callable[[float], bool]) -> float:
     """About the smallest number that is enough; any would be true."""
-    high = SMALLEST
+    high = FIRST_CUT
     if is_enough(0.0):
         return 0.0
     while not is_enough(high):
-        high *= FACTOR
+        high *= CUTS_GROW
         if high > 1e9:
             raise ArithmeticError("nothing far out is small enough")
-    low = high / FACTOR
+    low = high / CUTS_GROW
     while high > SPREAD * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if is_enough(middle) else (middle, high)
@@ -55,13 +55,13 @@ def find_cut(is_enough: Callable[[float], bool]) -> float:
 
 def list_levels(worst: WorstDifference, highest: float, number: int) -> list[float]:
     """0, and geometrically from where next to no weight is smaller up to the highest."""
-    lowest = math.exp(-LOWEST * float(worst.separation) / 2)
+    lowest = math.exp(-LOWEST_WEIGHT * float(worst.separation) / 2)
     return [0.0, *np.geomspace(lowest, highest, number - 1).tolist()]
 
 
 def spread_weight(worst: WorstDifference, levels: Sequence[float]) -> Floats:
     """How often the weight, clipped to the levels and sent to its neighbours, the mean kept, takes each."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(CALL_BITS):
         m = ball(worst.separation) / 2
         tails = []
         for level in levels:

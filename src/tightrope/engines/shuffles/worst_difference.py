@@ -19,9 +19,10 @@ from flint import arb, ctx
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import Floats
 
-BITS = 192  # carried: calls far out cancel
-KEPT = 256  # differences, of which several bounds at one order have the same
-NEAR, FAR = 0.08, 0.06  # between atoms: of the deviation of D*, and of their distance from 0
+CALL_BITS = 192  # carried: calls far out cancel
+KEPT_DIFFERENCES = 256  # differences, of which several bounds at one order have the same
+VALUES_APART = 0.08  # of the deviation of D*: what is between two atoms, at least
+VALUES_APART_FAR = 0.06  # the same of their distance from 0
 
 
 def normal_above(x: arb) -> arb:
@@ -69,24 +70,24 @@ class WorstDifference:
     @cached_property
     def negative_part(self) -> float:
         """E(D*)_- = E(D*)_+ + order - 1, rounded up."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(CALL_BITS):
             return ceil_float(call(ball(self.separation), ball(self.order)) + ball(self.order - 1))
 
     def _excess(self, place: float) -> float:
         """E(D* - place)_+ for a place that is not negative, rounded up."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(CALL_BITS):
             return ceil_float(call(ball(self.separation), ball(self.order) + ball(place)))
 
     def _shortfall(self, place: float) -> float:
         """E(-place - D*)_+ for a place that is not negative, rounded up."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(CALL_BITS):
             t = ball(self.order)
             return ceil_float(t * call(ball(self.separation), (1 + ball(place)) / t))
 
     def spread(self, allowed: float) -> Atoms:
         """Between atoms that lie so far out that no more than `allowed` is cut off on either side."""
         right, left = self._right.cut(allowed), self._left.cut(allowed)
-        with ctx.workprec(BITS):
+        with ctx.workprec(CALL_BITS):
             middle = left.weights[0] + right.weights[0] + (1 - right.mass - left.mass)
             weights = [*reversed(left.weights[1:]), middle, *right.weights[1:]]
             return Atoms(
@@ -107,7 +108,7 @@ class WorstDifference:
         return LognormalSide(self, scale=self.order, less=Fraction(1))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=KEPT_DIFFERENCES)
 def find_worst(separation: Fraction, order: Fraction) -> WorstDifference:
     """D*, with the places that were computed before, which are the same whenever they are."""
     return WorstDifference(separation, order)
@@ -130,8 +131,8 @@ class LognormalSide:
     """V = scale L - less where it is positive, at places ever further apart; each is computed once."""
 
     def __init__(self, worst: WorstDifference, *, scale: Fraction, less: Fraction) -> None:
-        self._nearest = NEAR * worst.deviation
-        with ctx.workprec(BITS):
+        self._nearest = VALUES_APART * worst.deviation
+        with ctx.workprec(CALL_BITS):
             self._separation, self._scale, self._less = map(ball, (worst.separation, scale, less))
         self._places: list[float] = []
         self._tails: list[tuple[arb, arb]] = []  # mass and mean of V above a place
@@ -140,7 +141,7 @@ class LognormalSide:
 
     def cut(self, allowed: float) -> SpreadSide:
         """Up to the first place above which no more than `allowed` lies."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(CALL_BITS):
             last = self._find_last(allowed)
             while len(self._cells) < last:
                 self._cells.append(self._split_cell(len(self._cells)))
@@ -158,7 +159,7 @@ class LognormalSide:
 
     def _add_place(self) -> None:
         last = self._places[-1] if self._places else None
-        place = 0.0 if last is None else last + max(self._nearest, FAR * last)
+        place = 0.0 if last is None else last + max(self._nearest, VALUES_APART_FAR * last)
         m = self._separation
         d = ((ball(place) + self._less) / self._scale).log() / m + m / 2
         mass = normal_above(d)

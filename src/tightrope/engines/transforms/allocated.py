@@ -14,12 +14,12 @@ from tightrope.engines.transforms.transform import PlannedNodes, StepLine, Tilte
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.pairs.allocation import Allocation
 
-MOST_TILT = 20.0  # beyond, powers of ratios take long
+MOST_RATIO_TILT = 20.0  # beyond, powers of ratios take long
 LEAST_HEIGHT, MOST_HEIGHT = 2.0, 64.0  # of tables: the next power of two is shared
-ROUGH = -14.0  # ln of what a table may miss, about, where it is only planned with, or bounds what is tiny
-CLOSER = 4.0  # natural logarithms, below what a line may miss
+LOG_ROUGH_ERROR = -14.0  # of a table, about, that is only planned with, or bounds what is tiny
+LOG_SPARE = 4.0  # below what a line may miss
 MOST_DECAY = 600.0  # natural logarithms, that a bound needs
-NOTHING = np.zeros(0)
+NO_NODES = np.zeros(0)
 
 
 class MomentTable(Protocol):
@@ -40,7 +40,7 @@ class AllocationTransform(Transform):
     """M(z) = E_Q[R^{1 + z}], R = dP/dQ; of a pass that is reversed E_Q[R^-z]."""
 
     bounds_by_nodes = False
-    rough = ROUGH
+    rough = LOG_ROUGH_ERROR
     normal_part = 1  # the variance of what the mean of all outputs adds to a loss, in squared separations / T
 
     def __init__(self, pair: Allocation) -> None:
@@ -58,7 +58,7 @@ class AllocationTransform(Transform):
 
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """One that serves all tilts between two whole numbers."""
-        if c > MOST_TILT or height > MOST_HEIGHT:
+        if c > MOST_RATIO_TILT or height > MOST_HEIGHT:
             raise EngineDeclines("a transform that moments do not tell")
         whole = math.ceil(c)
         if self.sign > 0:
@@ -104,7 +104,7 @@ class AllocationTransform(Transform):
         return self._kept_line(c, spacing, count, target)
 
     def _make_line(self, c: float, spacing: float, count: int, target: float) -> StepLine:
-        table = self._table(c, count * spacing, math.floor(math.log(target) - CLOSER))
+        table = self._table(c, count * spacing, math.floor(math.log(target) - LOG_SPARE))
         with ctx.workprec(table.bits):
             moments = self._moments(table, c, spacing, count)
             nodes = _tell(moments[0].real)
@@ -135,12 +135,12 @@ def _tell(moment: arb) -> TiltedNodes:
     log_moment = float(moment.log())
     off = ceil_float(abs(moment.log() - ball(log_moment)).upper()) * (1 + ROOM)
     return TiltedNodes(
-        losses=NOTHING,
-        weights=NOTHING,
+        losses=NO_NODES,
+        weights=NO_NODES,
         log_moment=log_moment,
         quadrature_rel_error=0.0,
         tail_rel_error=math.expm1(off) if off < 1 else math.inf,
-        weight_rel_errors=NOTHING,
+        weight_rel_errors=NO_NODES,
         loss_abs_error=0.0,
         log_moment_abs_error=0.0,
     )

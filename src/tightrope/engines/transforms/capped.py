@@ -28,8 +28,8 @@ from tightrope.engines.transforms.spread import (
     over_slopes,
 )
 from tightrope.engines.transforms.transform import (
-    KEPT,
     KEPT_PAIRS,
+    LOG_KEPT_WEIGHT,
     MOST_NODES,
     Missed,
     PlannedNodes,
@@ -45,7 +45,7 @@ from tightrope.pairs.shift_pair import Envelope, ShiftPair
 
 CAPS = 8.0  # caps are multiples of its inverse
 MOST_PANELS = 300  # at height 0
-FEWEST_CELLS, MOST_CELLS = 100, 400  # to bound how far losses are apart
+FEWEST_CELLS, MOST_SPREAD_CELLS = 100, 400  # to bound how far losses are apart
 
 
 class CappedNormal(NormalTransform):
@@ -65,7 +65,7 @@ class CappedNormal(NormalTransform):
 
     def _start(self, c: float) -> float:
         """Where the outputs begin that are looked at; a multiple of 1."""
-        return -math.ceil(max(math.sqrt(2 * (KEPT + c * self.log_room)), self.b / 2))
+        return -math.ceil(max(math.sqrt(2 * (LOG_KEPT_WEIGHT + c * self.log_room)), self.b / 2))
 
     def _fewest_panels(self, c: float) -> int:
         """So many that on their ellipses the shifted parts turn by at most 1 radian."""
@@ -234,7 +234,7 @@ class CappedEnvelope(EnvelopeTransform):
 
 def count_cells(length: float, steepest: float) -> int:
     """How many cells to cut a stretch of outputs into, to bound how far losses are apart."""
-    return min(max(math.ceil(length / min(0.1, 0.3 / steepest)), FEWEST_CELLS), MOST_CELLS)
+    return min(max(math.ceil(length / min(0.1, 0.3 / steepest)), FEWEST_CELLS), MOST_SPREAD_CELLS)
 
 
 def log_mass_beyond(pair: ShiftPair, output: float) -> float:

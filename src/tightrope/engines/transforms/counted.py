@@ -24,8 +24,8 @@ from tightrope.engines.transforms.rooms import (
 )
 from tightrope.engines.transforms.shares import MOST_SHARE_ERROR, bounded_gain
 from tightrope.engines.transforms.transform import (
-    KEPT,
-    MOST_CELLS,
+    LOG_KEPT_WEIGHT,
+    MOST_LINE_CELLS,
     MOST_NODES,
     Missed,
     PlannedNodes,
@@ -69,11 +69,11 @@ class CountedTransform(Transform):
 
     def _span(self, c: float) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible: about e^-KEPT."""
-        reach = math.sqrt(2 * (KEPT + c * (self.log_room + math.log(self.p.most + 1))))
+        reach = math.sqrt(2 * (LOG_KEPT_WEIGHT + c * (self.log_room + math.log(self.p.most + 1))))
         drift = (1 + c) * self.p.reach
         if self.b:
             return -max(reach, -self.q.reach), reach + drift
-        reach = min(reach, math.sqrt(2 * KEPT + drift**2))
+        reach = min(reach, math.sqrt(2 * LOG_KEPT_WEIGHT + drift**2))
         return -reach, drift + reach
 
     def _room(self, c: float, t: float, low: float, high: float) -> float:
@@ -187,7 +187,7 @@ class CountedTransform(Transform):
         (tan(ay/2) S_P + tan(by/2) S_Q), S the mean counts. |S'| and |S''| / a are at most a S, and S changes
         by at most e^{a |du|}: H is expanded at the centre of each cell.
         """
-        u, width = cells_between(low, high, self.steepest, most=MOST_CELLS)
+        u, width = cells_between(low, high, self.steepest, most=MOST_LINE_CELLS)
         s_p, s_q = self.p.mean_count(u), self.q.mean_count(u)
         tan_p, tan_q = math.tan(self.a * y / 2), math.tan(self.b * y / 2)
         extra_p, extra_q = 2 * t * tan_p * s_p, 2 * (t + c * tan_q) * tan_q * s_q
@@ -214,7 +214,7 @@ class CountedModulusBound:
     def __init__(self, transform: CountedTransform, c: float) -> None:
         self.of, self.c = transform, c
         low, high = transform._span(c)
-        u, width = cells_between(low, high, transform.steepest, most=MOST_CELLS)
+        u, width = cells_between(low, high, transform.steepest, most=MOST_LINE_CELLS)
         log_p, log_q = transform.p.log_ratio(u), transform.q.log_ratio(u)
         s_p, s_q = transform.p.mean_count(u), transform.q.mean_count(u)
         nodes = transform.nodes(c)
@@ -224,7 +224,7 @@ class CountedModulusBound:
         # of the masses, and of M(c), which they are relative to
         room = transform._room(c, 0.0, low, high) + nodes.moment_rel_error
         log_most = log_mass + np.abs(size - u) * width / 2 + curve * width**2 / 8 + room
-        live = log_mass > -KEPT
+        live = log_mass > -LOG_KEPT_WEIGHT
         self.most = np.exp(log_most[live])
         self.least = np.exp((log_mass - curve * width**2 / 24 - room)[live])
         self.s_p, self.s_q = s_p[live], s_q[live]

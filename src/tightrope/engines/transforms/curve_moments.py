@@ -14,11 +14,11 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, FloatLines
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.floats import FLOAT_CANCELLED, FloatLines
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.curve_sketch import guess_curve_logs
-from tightrope.engines.transforms.pair_moments import PairLaw, list_moments
+from tightrope.engines.transforms.pair_moments import LINE_PARTS, LOG_RUN_DECAY, PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
@@ -29,23 +29,25 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 
-DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
-WIDEST, WIDER = 2.0, 1.03  # spacings of the curve that are tried
-PARTS = 16  # of a line, to see what it asks for
-FURTHER = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # how far tilts are that bound what lies beyond
-GROWS, CELLS, HIGHER = 1.125, 160, 32  # cells of s, and by how much a power is higher beyond them
-BITS, KEPT_BOUNDS = 64, 256
-ROUNDING = 4 * UNIT_ROUNDOFF
-TOGETHER = 64  # powers whose means are told at once
-MOST_POINTS = 6_000
-SPARE = 3.0  # natural logarithms
-ENOUGH = 3e-5  # what all moments of a run together may be off by, where they are planned
+WIDEST_SPACING = 2.0  # of the points of a curve
+PERIODS_GROW = 1.03  # from one that is tried to the next
+TILTS_ABOVE = (1, 2, 3, 4, 6, 8, 11, 16, 24, 36, 54, 80, 120)  # by how much: they bound what lies beyond
+S_CELLS_GROW, S_CELLS, POWERS_ABOVE = 1.125, 160, 32  # and by how much a power is higher beyond them
+BOUND_BITS, KEPT_BOUNDS = 64, 256
+POINT_REL_ERROR = 4 * UNIT_ROUNDOFF
+LESS_OF_RATE = 1 - 1e-12  # of a rate, which has fewer than 100 roundings
+POWER_ROOM = 1 + 1e-6  # for one power of a float
+LEAST_NORMAL = 2.0**-1000  # from here on its relative error is that of one
+POWERS_TOGETHER = 64  # powers whose means are told at once
+MOST_CURVE_POINTS = 6_000
+LOG_SPARE = 3.0  # below what may be wrong
+PLANNED_ERROR = 3e-5  # what all moments of a run together may be off by, where they are planned
 KEPT_TABLES = 8
 LINE_BITS = 64
 PER_LINE, PER_WORK = 0.03, 150e-9  # seconds, about: of a line, and of each node times each point of its path
 PER_FLOAT_LINE, PER_FLOAT_WORK = 0.006, 3e-9  # the same in floats
 MOST_LOST = 48.0  # bits that cancel: beyond, floats are off by more than is wanted
-NEARBY = 1e-2  # of a tilt, to see how moments grow
+TILT_NUDGE = 1e-2  # of a tilt, to see how moments grow
 
 Tilts = tuple[float, float]
 
@@ -61,17 +63,17 @@ class CurveLattice:
 def _guess_passes(law: PairLaw, height: float) -> float:
     """Of a run whose line ends at this height."""
     rate = 2 * float(law.separation) ** 2 / law.batches
-    return max(DECAY / (rate * height**2), 2.0) if height else 1.0
+    return max(LOG_RUN_DECAY / (rate * height**2), 2.0) if height else 1.0
 
 
 def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -> float:
     """2 pi over the spacing: what lies that far up the line has decayed."""
     rate, passes = 2 * float(law.separation) ** 2 / law.batches, _guess_passes(law, height)
-    period = max(2 * math.pi / WIDEST, 1.05 * height)
+    period = max(2 * math.pi / WIDEST_SPACING, 1.05 * height)
     while True:
-        for part in range(PARTS + 1):
-            y = height * part / PARTS
-            decay = DECAY * (part / PARTS) ** 2 if height else 0.0
+        for part in range(LINE_PARTS + 1):
+            y = height * part / LINE_PARTS
+            decay = LOG_RUN_DECAY * (part / LINE_PARTS) ** 2 if height else 0.0
             # of one pass, whose moments have decayed by so much; of the run where that is closer
             allowed = min(log_error + decay, 0.0) - decay / passes - math.log(passes)
             gap = period - y
@@ -80,24 +82,25 @@ def _choose_period(law: PairLaw, tilt: float, height: float, log_error: float) -
                 break
         else:
             return period
-        period *= WIDER
+        period *= PERIODS_GROW
 
 
 def plan_moments(law: PairLaw, tilts: Tilts, height: float, log_error: float) -> CurveLattice:
     """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
-    log_error = max(log_error, math.log(ENOUGH / _guess_passes(law, height)))
+    log_error = max(log_error, math.log(PLANNED_ERROR / _guess_passes(law, height)))
     spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
-    epsilons = spacing * np.arange(MOST_POINTS + 1, dtype=np.float64)
+    epsilons = spacing * np.arange(MOST_CURVE_POINTS + 1, dtype=np.float64)
     logs = guess_curve_logs(law, epsilons)
     tilted = [logs + tilt * epsilons for tilt in tilts]
     tops = [float(each.max()) for each in tilted]
     with ctx.workprec(64):
         log_bound = min(
-            (float(_bound_curve(law, whole).upper().log()) - tops[1] - log_error + SPARE) / (whole - tilts[1])
+            (float(_bound_curve(law, whole).upper().log()) - tops[1] - log_error + LOG_SPARE)
+            / (whole - tilts[1])
             for whole in _list_whole(tilts[1])
         )
     count = math.ceil(max(log_bound, spacing) / spacing)
-    if count > MOST_POINTS:
+    if count > MOST_CURVE_POINTS:
         raise EngineDeclines("a curve of too many points")
     goals = np.minimum(*(top - tilt * epsilons for top, tilt in zip(tops, tilts, strict=True)))
     share = log_error - math.log1p(count * spacing) - 1
@@ -106,18 +109,18 @@ def plan_moments(law: PairLaw, tilts: Tilts, height: float, log_error: float) ->
 
 def _list_whole(tilt: float) -> list[int]:
     """Tilts above this one that bound what lies beyond."""
-    return [math.floor(tilt) + further for further in FURTHER]
+    return [math.floor(tilt) + further for further in TILTS_ABOVE]
 
 
 @lru_cache(maxsize=KEPT_BOUNDS)
 def _bound_curve(law: PairLaw, tilt: int) -> arb:
     """Not below delta(epsilon) e^{tilt epsilon}: Chernoff's bound."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(BOUND_BITS):
         factor = arb(tilt) ** tilt / arb(1 + tilt) ** (1 + tilt)
         bounds = [law.bound_mean(arb(1 + tilt), arb(tilt))]
         if 2 * (1 + tilt) <= law.batches:
-            last = math.ceil((1 + tilt) / TOGETHER) * TOGETHER
-            bounds.append(list_moments(law, last, BITS)[1 + tilt] * _bound_inverse(law, tilt))
+            last = math.ceil((1 + tilt) / POWERS_TOGETHER) * POWERS_TOGETHER
+            bounds.append(list_moments(law, last, BOUND_BITS)[1 + tilt] * _bound_inverse(law, tilt))
         return factor * min(bounds, key=lambda each: float(each.upper().log()))
 
 
@@ -136,22 +139,27 @@ def bound_log_curve(law: PairLaw, epsilon: float) -> float:
     Of the float that is given: a spacing has 30 bits (`short`), so its multiples up to MOST_POINTS are exact.
     """
     tilts, logs = _log_bounds(law)
-    return min(0.0, float((logs - tilts * epsilon + ROUNDING * (np.abs(logs) + tilts * epsilon)).min()))
+    return min(
+        0.0, float((logs - tilts * epsilon + POINT_REL_ERROR * (np.abs(logs) + tilts * epsilon)).min())
+    )
 
 
 def _bound_inverse(law: PairLaw, power: int) -> arb:
     """Not below E B^-power with power + 1 batches less, by E e^{-s B} on cells of s, which falls with s."""
     rate, count = math.exp(-(float(law.separation) ** 2) / 2) / law.batches, law.batches - power - 1
-    total = arb(GROWS) ** (-CELLS * power)
-    for i in range(-CELLS, CELLS):
-        low = arb(GROWS) ** i
-        size = bound_laplace(law, rate * float(low) * (1 - 1e-12)) ** count
-        total += size * (1 + 1e-6) * ((arb(GROWS) * low) ** power - low**power)
+    total = arb(S_CELLS_GROW) ** (-S_CELLS * power)
+    for i in range(-S_CELLS, S_CELLS):
+        low = arb(S_CELLS_GROW) ** i
+        each = bound_laplace(law, rate * float(low) * LESS_OF_RATE)
+        size: float | arb = each**count
+        if size < LEAST_NORMAL:  # what floats call 0 may still decide, times a power of s
+            size = arb(each) ** count
+        total += size * POWER_ROOM * ((arb(S_CELLS_GROW) * low) ** power - low**power)
     # beyond: v^q e^-v <= (q / e)^q, and B is not below its geometric mean
-    q, share = arb(power + HIGHER), arb(law.batches) / count
+    q, share = arb(power + POWERS_ABOVE), arb(law.batches) / count
     square = ball(law.separation) ** 2
     mean = (share * q / arb(1).exp() * (square / 2 * (1 + q / count)).exp()) ** q
-    total += power * mean * arb(GROWS) ** (-CELLS * HIGHER) / HIGHER
+    total += power * mean * arb(S_CELLS_GROW) ** (-S_CELLS * POWERS_ABOVE) / POWERS_ABOVE
     return total / math.factorial(power)
 
 
@@ -240,7 +248,7 @@ class CurveTable:
 
     def guess_cumulants(self, c: float) -> tuple[float, float, float]:
         """About ln E[A^{1 + c} B^-c], and its first two derivatives."""
-        step = NEARBY * c
+        step = TILT_NUDGE * c
         low, middle, high = (self._guess_log(each) for each in (c - step, c, c + step))
         return middle, (high - low) / (2 * step), (high - 2 * middle + low) / step**2
 

@@ -8,8 +8,8 @@ from scipy.interpolate import CubicSpline
 from scipy.special import log_ndtr, ndtri_exp
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line_floats import FLOAT_CANCELLED, enclose_in_floats
-from tightrope.engines.passes.line_plan import PassOrder, plan_line
+from tightrope.engines.lines.floats import FLOAT_CANCELLED, enclose_in_floats
+from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
@@ -18,17 +18,21 @@ from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 
-APART, NEAR, GROWS = 0.5, 6, 1.2  # of dots, in mean losses; so many of them; from there on ever further
-CLOSE, NARROW = 6.0, 0.02  # natural logarithms below what is expected; of a value, how wide it may be
-MOST_TRIES, MOST_DOTS, ENOUGH_DOTS = 5, 80, 6
-DEEPEST = -70.0  # ln delta, of the last dot
-# dots that are told at once, down to which ln delta, and seconds for them
-TURNED, TURNED_DEPTH, PATIENCE = 28, -45.0, 4.0
-EACH, PER_OCTAVE, FURTHER_PIECES = 8, 10, 60  # points of each piece, and pieces beyond the last dot
+DOTS_APART = 0.5  # mean losses
+NEAR_DOTS = 6  # that are so far apart
+DOTS_GROW = 1.2  # times as far from each to the next, from there on
+LOG_CLOSE = 6.0  # below what is expected of a dot: what it may be wrong by
+NARROW_VALUE = 0.02  # of a value: how wide it may be
+MOST_TRIES, MOST_SKETCHED, ENOUGH_SKETCHED = 5, 80, 6
+LOG_LEAST_DELTA = -70.0  # of the last dot
+TURNED_DOTS, LOG_LEAST_TURNED = 28, -45.0  # told at once, by turned normals; and down to which ln delta
+SKETCH_PATIENCE = 4.0  # seconds, about, for those
+POINTS_PER_PIECE, PIECES_PER_OCTAVE = 8, 10  # of a sketch
+FURTHER_PIECES = 60  # beyond the last dot, at least
 LARGEST_TILT = 100.0  # up to which moments are sketched
-MOST_WORK = 20_000_000  # of a line
-KEPT = 32
-ALONE = 2.0  # natural logarithms, above what one batch alone makes: beyond that it does not decide
+MOST_DOT_WORK = 20_000_000  # of a line
+KEPT_SKETCHES = 32
+LOG_ALONE = 2.0  # natural logarithms, above what one batch alone makes: beyond that it does not decide
 
 
 def _guess_alone(law: PairLaw, epsilons: Floats) -> Floats:
@@ -59,29 +63,29 @@ class CurveSketch:
         self._missing = logs[-1] - float(_guess_alone(law, np.array([places[-1]]))[0])
         # one batch alone makes moments explode far out, at the square of the separation times the tilt
         octaves = math.log2(max(LARGEST_TILT * float(law.separation) ** 2 / places[-1], 1.0))
-        pieces = max(math.ceil(PER_OCTAVE * octaves), FURTHER_PIECES)
-        edges = [*places, *(places[-1] * 2.0 ** (i / PER_OCTAVE) for i in range(1, pieces + 1))]
-        nodes, weights = np.polynomial.legendre.leggauss(EACH)
+        pieces = max(math.ceil(PIECES_PER_OCTAVE * octaves), FURTHER_PIECES)
+        edges = [*places, *(places[-1] * 2.0 ** (i / PIECES_PER_OCTAVE) for i in range(1, pieces + 1))]
+        nodes, weights = np.polynomial.legendre.leggauss(POINTS_PER_PIECE)
         middle, half = (np.add(edges[1:], edges[:-1]) / 2, np.subtract(edges[1:], edges[:-1]) / 2)
         self._x = np.add.outer(middle, 0.0 * nodes).ravel() + np.multiply.outer(half, nodes).ravel()
         self._log_weights = np.log(np.multiply.outer(half, weights).ravel())
         self._logs = self.log_curve(self._x)
 
     def _find_dots(self) -> tuple[list[float], list[float]]:
-        first = self._tell(0.0, -CLOSE)
+        first = self._tell(0.0, -LOG_CLOSE)
         scale = 2 * math.exp(first)
-        places, logs, step, slope = [0.0], [first], APART * scale, -1 / scale
-        while len(places) < MOST_DOTS and logs[-1] > DEEPEST:
-            step = step if len(places) <= NEAR else step * GROWS
+        places, logs, step, slope = [0.0], [first], DOTS_APART * scale, -1 / scale
+        while len(places) < MOST_SKETCHED and logs[-1] > LOG_LEAST_DELTA:
+            step = step if len(places) <= NEAR_DOTS else step * DOTS_GROW
             place = places[-1] + step
             try:
-                found = self._tell(place, logs[-1] + 1.5 * slope * step - CLOSE)
+                found = self._tell(place, logs[-1] + 1.5 * slope * step - LOG_CLOSE)
             except EngineDeclines:
                 break
             slope = (found - logs[-1]) / step
             places.append(place)
             logs.append(found)
-        if len(places) < ENOUGH_DOTS:
+        if len(places) < ENOUGH_SKETCHED:
             raise EngineDeclines("a curve that lines do not sketch")
         return places, logs
 
@@ -90,15 +94,15 @@ class CurveSketch:
         check_law(self.law)
         a = float(self.law.separation)
         spacing: float = short(
-            max(a * (a / 2 - ndtri_exp(TURNED_DEPTH)) - math.log(self.law.batches), 1.0) / TURNED
+            max(a * (a / 2 - ndtri_exp(LOG_LEAST_TURNED)) - math.log(self.law.batches), 1.0) / TURNED_DOTS
         )
-        epsilons = spacing * np.arange(TURNED + 1, dtype=np.float64)
-        log_errors = tuple((guess_log_curve(self.law, epsilons) - CLOSE).tolist())
-        curve = TurnedCurve(self.law, plan_curve(self.law, spacing, log_errors), PATIENCE)
+        epsilons = spacing * np.arange(TURNED_DOTS + 1, dtype=np.float64)
+        log_errors = tuple((guess_log_curve(self.law, epsilons) - LOG_CLOSE).tolist())
+        curve = TurnedCurve(self.law, plan_curve(self.law, spacing, log_errors), SKETCH_PATIENCE)
         found = [(float(value.mid()), float(value.rad())) for value in curve.values]
-        told = [middle > 0 and radius <= NARROW * middle for middle, radius in found]
+        told = [middle > 0 and radius <= NARROW_VALUE * middle for middle, radius in found]
         count = told.index(False) if False in told else len(told)
-        if count < ENOUGH_DOTS:
+        if count < ENOUGH_SKETCHED:
             raise EngineDeclines("a curve that is not sketched")
         return epsilons[:count].tolist(), [math.log(middle) for middle, _ in found[:count]]
 
@@ -106,12 +110,12 @@ class CurveSketch:
         of = PassOrder(self._pass, epsilon)
         for _ in range(MOST_TRIES):
             plan = plan_line(of, log_error, FLOAT_CANCELLED)
-            if plan.work > MOST_WORK:
+            if plan.work > MOST_DOT_WORK:
                 break
             low, high = enclose_in_floats(of, plan)
-            if high - low <= NARROW * low:
+            if high - low <= NARROW_VALUE * low:
                 return math.log((low + high) / 2)
-            log_error = min(log_error - CLOSE, math.log(high) - CLOSE)
+            log_error = min(log_error - LOG_CLOSE, math.log(high) - LOG_CLOSE)
         raise EngineDeclines("a curve that lines do not sketch")
 
     def log_curve(self, epsilons: Floats) -> Floats:
@@ -119,7 +123,7 @@ class CurveSketch:
         last, slope, bend = (float(self._spline(self._end, order)) for order in range(3))
         far = np.maximum(epsilons - self._end, 0.0)
         alone = _guess_alone(self.law, epsilons)
-        if self._missing < ALONE:  # one batch decides already
+        if self._missing < LOG_ALONE:  # one batch decides already
             beyond = alone + self._missing
         else:
             beyond = np.logaddexp(last + min(slope, 0.0) * far + min(bend, 0.0) * far * far / 2, alone)
@@ -145,7 +149,7 @@ class CurveSketch:
         return log_moment, mean, variance
 
 
-@keep_refusals(maxsize=KEPT)
+@keep_refusals(maxsize=KEPT_SKETCHES)
 def sketch_curve(law: PairLaw) -> CurveSketch:
     """A sketch, kept."""
     return CurveSketch(law)

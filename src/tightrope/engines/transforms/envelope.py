@@ -29,7 +29,7 @@ from tightrope.engines.transforms.rooms import (
 )
 from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, share_rel_error
 from tightrope.engines.transforms.transform import (
-    KEPT,
+    LOG_KEPT_WEIGHT,
     MOST_NODES,
     Missed,
     PlannedNodes,
@@ -43,7 +43,7 @@ from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
 from tightrope.pairs.mixture import Noise
 from tightrope.pairs.shift_pair import Envelope
 
-MOST_CELLS = 300_000
+MOST_GRID_CELLS = 300_000
 SPREAD_CELLS = 150  # of each half, to bound how far losses are apart
 STEEPEST = 0.8  # how steeply a line may leave the axis
 RISES = (0.1, 0.3, 1.0)  # how steeply it leaves the axis, relative to how high it would like to be
@@ -96,7 +96,9 @@ class EnvelopeTransform(Transform):
         if not self.normal:
             return self.shift
         drift = (1 + c) * self.shift
-        return drift + min(math.sqrt(2 * (KEPT + c * math.log(2))), math.sqrt(2 * KEPT + drift**2))
+        return drift + min(
+            math.sqrt(2 * (LOG_KEPT_WEIGHT + c * math.log(2))), math.sqrt(2 * LOG_KEPT_WEIGHT + drift**2)
+        )
 
     def room(self, c: float, t: float, high: float) -> float:
         """Room for rounding in ln of a bound on an integral at c + it up to `high`, or beyond."""
@@ -242,6 +244,7 @@ class EnvelopeTransform(Transform):
 
     def _by_spread(self, c: float, nodes: TiltedNodes) -> Callable[[float], float]:
         """Laplace noise: by how far the losses are apart, and by parts in both halves (lemmas 7 and 7b)."""
+        # only Laplace noise needs it
         from tightrope.engines.transforms.spread import Parts, SpreadModulus, TiltedCells, over_slopes
 
         width, panels, log_missed = self._fine_panels(c)
@@ -319,7 +322,7 @@ class LiftedModulus:
         law, shift, middle, high = transform.law, transform.shift, transform.middle, transform.high(c)
         self.shift = shift
         wish = min(0.1, 0.2 / shift)
-        if not (high - middle) / wish < MOST_CELLS:
+        if not (high - middle) / wish < MOST_GRID_CELLS:
             raise EngineDeclines("the tilted mass spans too much")
         count = math.ceil((high - middle) / wish) + 1  # at least as far as `high`, where the tail begins
         edges = wish * np.arange(count + 1, dtype=float)
@@ -337,7 +340,7 @@ class LiftedModulus:
             log_mass = -(u**2) / 2 - HALF_LOG_2PI + power * log_r + math.log(wish) - nodes.log_moment
             curve = 1 + abs(power) * shift**2 * np.minimum(share[1:], 0.25)
             log_most = log_mass + np.abs(power * shift * inner - u) * wish / 2 + curve * wish**2 / 8 + room
-            live = log_most > -KEPT
+            live = log_most > -LOG_KEPT_WEIGHT
             # What is not worth following in detail gets the largest R it could have.
             worst = tallest**2 / 2 + (STEEPEST + shift * tallest) ** 2 / 2
             lift = 2 * divided * share[1:][~live] * math.tan(shift * tallest / 2) ** 2 * (1 + ROOM)

@@ -14,14 +14,15 @@ from tightrope.engines.transforms.exchanged_moments import tabulate_exchanged
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.pairs.allocation import Allocation
 
-LEAST_TILT, MOST_TILT = 0.05, 40.0  # beyond, lattices are long, or powers of ratios high
+LEAST_PAIR_TILT, MOST_PAIR_TILT = 0.05, 40.0  # beyond, lattices are long, or powers of ratios high
 OCTAVES = 3  # tables for tilts between two powers of 2
-SPARE, MORE = 3, 4  # by how much the power of the ratio is above the tilt, and one more for so many
-CLOSEST = math.log(3e-8)  # of what tables may miss of a moment: a run adds up a thousand of them, about
+SPARE_POWER = 3  # by how much the power of the ratio is above the tilt
+TILTS_PER_POWER = 4  # and by one more for so many of them
+LOG_LEAST_ERROR = math.log(3e-8)  # that is asked of a moment: a run adds up a thousand of them, about
 
 LEAST_CURVE_TILT = 1e-4
-QUICK = 1.0  # seconds, about, of what is tried first
-PATIENCE, PLANNING = 8.0, 4.0  # that tables may take: of a line, and for planning
+QUICK_SECONDS = 1.0  # about, of what is tried first
+LINE_PATIENCE, PLAN_PATIENCE = 8.0, 4.0  # seconds, about, that tables may take: of a line, and for planning
 MOST_CURVE_HEIGHT = 1000.0
 
 
@@ -65,19 +66,21 @@ class ExchangedTransform(AllocationTransform):
 
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """The table that serves all tilts between two."""
-        log_error = max(log_error, CLOSEST)
+        log_error = max(log_error, LOG_LEAST_ERROR)
         tables: list[Callable[[], MomentTable]] = []
         if has_curve(self.pair) and c >= LEAST_CURVE_TILT:
             tilts, high = (_share_tilts(c, OCTAVES), _share_height(height, 4)) if height else ((c, c), 0.0)
-            law, patience = self.pair_law, PATIENCE if height else PLANNING
+            law, patience = self.pair_law, LINE_PATIENCE if height else PLAN_PATIENCE
             tables += [
-                lambda: tabulate_lines(law, tilts, high, log_error, QUICK),
-                lambda: self._tabulate_ratios(c, height, log_error, min(QUICK, patience)),
+                lambda: tabulate_lines(law, tilts, high, log_error, QUICK_SECONDS),
+                lambda: self._tabulate_ratios(c, height, log_error, min(QUICK_SECONDS, patience)),
                 lambda: tabulate_curve(law, tilts, high, log_error, patience),
                 # where moments explode, a table for fewer tilts is shorter
                 lambda: tabulate_lines(law, (c, c), high, log_error, patience),
             ]
-        tables.append(lambda: self._tabulate_ratios(c, height, log_error, PATIENCE if height else PLANNING))
+        tables.append(
+            lambda: self._tabulate_ratios(c, height, log_error, LINE_PATIENCE if height else PLAN_PATIENCE)
+        )
         for tabulate in tables[:-1]:
             with suppress(EngineDeclines):
                 return tabulate()
@@ -85,11 +88,11 @@ class ExchangedTransform(AllocationTransform):
 
     def _tabulate_ratios(self, c: float, height: float, log_error: float, patience: float) -> MomentTable:
         """By moments of ratios."""
-        if not LEAST_TILT <= c <= MOST_TILT:
+        if not LEAST_PAIR_TILT <= c <= MOST_PAIR_TILT:
             raise EngineDeclines("a transform that moments of ratios do not tell")
         tilts, height = _share_tilts(c, OCTAVES), _share_height(height, 8)
         whole = math.ceil(tilts[1])
-        power = whole + 1 + SPARE + whole // MORE
+        power = whole + 1 + SPARE_POWER + whole // TILTS_PER_POWER
         return tabulate_exchanged(self.pair_law, power, tilts, height, log_error, patience)
 
 

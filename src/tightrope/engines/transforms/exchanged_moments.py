@@ -16,23 +16,32 @@ from flint import acb, arb, arb_mat, arb_poly, ctx
 from scipy.special import digamma, gammaln, loggamma, polygamma
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.pair_moments import Area, PairLaw, bound_beyond, choose_area
-from tightrope.engines.transforms.ratio_moments import raise_poly, turn_terms
+from tightrope.engines.transforms.pair_moments import (
+    LINE_PARTS,
+    LOG_RUN_DECAY,
+    Area,
+    PairLaw,
+    bound_beyond,
+    choose_area,
+)
+from tightrope.engines.transforms.ratio_moments import (
+    LARGEST_ARGUMENT,
+    LEAST_EXPONENTIAL,
+    MOST_NORMAL_SHIFT,
+    SPARE_BITS,
+    raise_poly,
+    turn_terms,
+)
 from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 
-MOST_SHIFT = 3.0  # of z into the plane
-TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
-SPARE_BITS = 64
+SUM_TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
 PER_NODE, PER_PRODUCT = 40e-6, 16e-9  # seconds, about: of a point, and of each of its powers in each place
-LARGEST, NOTHING = 597.0, 2.0**-860  # e^-x of larger x lies between 0 and this
 KEPT_TABLES = 24
-PARTS = 16  # of a line, to see what it asks for
-DECAY = 32.0  # of the moments of a run along its line, in natural logarithms, about
 CHARGED, CHARGED_POINTS = 8.0, 400  # deviations, and points in them: where products of normals are largest
-BLOCK = 12  # columns whose products are taken together
+COLUMNS_TOGETHER = 12  # columns whose products are taken together
 
 Ends = tuple[int, int]
 Tilts = tuple[float, float]
@@ -71,11 +80,11 @@ def plan_pair_lattice(
 ) -> PairLattice:
     """One that tells moments to about e^log_error, for tilts between two and heights up to one."""
     # what Gamma(n - 1 - z) Gamma(z) is smaller by, and the rest
-    parts = (height * part / PARTS for part in range(PARTS + 1))
+    parts = (height * part / LINE_PARTS for part in range(LINE_PARTS + 1))
     wanted = max(_find_loss(law, power, tilts, part, height, log_error) for part in parts)
     a = float(law.separation)
     turn, rate = _choose_turn(power, wanted, height)
-    shift = min(math.pi / (3 * a), MOST_SHIFT)  # of z
+    shift = min(math.pi / (3 * a), MOST_NORMAL_SHIFT)  # of z
     step = short(2 * math.pi / rate)
     bits = SPARE_BITS + math.ceil(wanted / math.log(2)) + 2 * law.seen.bit_length()
     with ctx.workprec(bits):
@@ -96,8 +105,8 @@ def _find_loss(law: PairLaw, power: int, tilts: Tilts, height: float, most: floa
     if not height:
         return fall - log_error + 3
     # where moments have decayed, much less than at height 0 is asked of those of so many passes together
-    passes = max(2 * DECAY / (law.normal_variance * most**2), 2.0)
-    decay = DECAY * (height / most) ** 2
+    passes = max(2 * LOG_RUN_DECAY / (law.normal_variance * most**2), 2.0)
+    decay = LOG_RUN_DECAY * (height / most) ** 2
     return fall + decay / passes + math.log(passes) + max(-log_error - decay, 0.0) + 3
 
 
@@ -112,7 +121,7 @@ def _find_charge(law: PairLaw, power: int, x: float) -> float:
 
 def _choose_turn(power: int, wanted: float, height: float) -> tuple[float, float]:
     """The turn whose lattice is coarsest, and its 2 pi / step."""
-    sizes = ((turn, wanted - (power - 1) * math.log(math.cos(turn)) + 2) for turn in TURNS)
+    sizes = ((turn, wanted - (power - 1) * math.log(math.cos(turn)) + 2) for turn in SUM_TURNS)
     rates = [(max(size / turn, size / turn / 2 + height), turn) for turn, size in sizes]
     rate, turn = min(rates)
     return turn, rate
@@ -160,7 +169,9 @@ class ExchangedTable:
         start = min(fine * area.x_ends[0] + low, fine * area.first - high)
         end = max(fine * area.x_ends[1] + high, fine * area.last - low)
         sizes = ((step * i - a * a / 2).exp() / self.law.batches for i in range(start, end + 1))
-        return start, [arb(0, NOTHING) if size > LARGEST else (-size).exp() for size in sizes]
+        return start, [
+            arb(0, LEAST_EXPONENTIAL) if size > LARGEST_ARGUMENT else (-size).exp() for size in sizes
+        ]
 
     def _list_weights(self) -> tuple[list[arb], list[list[arb]]]:
         """The points of the rule in z, and their weights times V^k for each k."""
@@ -181,8 +192,8 @@ class ExchangedTable:
         start, decays = self._list_decays()
         charges = _Charges(self, places[0], places[-1])
         self._charge_first(charges, start, decays, weights)
-        for begin in range(x0, x1 + 1, BLOCK):
-            block = range(begin, min(begin + BLOCK, x1 + 1))
+        for begin in range(x0, x1 + 1, COLUMNS_TOGETHER):
+            block = range(begin, min(begin + COLUMNS_TOGETHER, x1 + 1))
             rows = range(min(area.starts[i] for i in block), area.last + 1)
             left = [decays[fine * j - high - start : fine * j - low - start + 1][::-1] for j in rows]
             left.append([arb(1)] * len(places))  # s = 0

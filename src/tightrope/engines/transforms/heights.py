@@ -19,8 +19,8 @@ from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
 if TYPE_CHECKING:
     from tightrope.engines.transforms.transform import TiltedNodes
 
-ROUNDED_UP = 1 + 2.0**-20  # for sums of positive charges: many times what adding them can lose
-AT_ONCE = 512  # nodes in one product: of longer sums the worst case would be charged
+SUMS_ROUNDED_UP = 1 + 2.0**-20  # for sums of positive charges: many times what adding them can lose
+NODES_AT_ONCE = 512  # nodes in one product: of longer sums the worst case would be charged
 LEAST_MODULUS = 1e-300  # a smaller one counts as this, which is charged: its logarithm must be a number
 
 
@@ -44,14 +44,15 @@ def evaluate(nodes: "TiltedNodes", spacing: float, count: int) -> tuple[Floats, 
     far = np.arange(count // block + 1, dtype=float) * block * spacing
     columns = len(near)
     roundings = 7 * (
-        gamma(min(len(nodes.losses), AT_ONCE) + len(nodes.losses) // AT_ONCE + 2) + 39 * UNIT_ROUNDOFF
+        gamma(min(len(nodes.losses), NODES_AT_ONCE) + len(nodes.losses) // NODES_AT_ONCE + 2)
+        + 39 * UNIT_ROUNDOFF
     )
     charges = nodes.weights * (2 * nodes.weight_rel_errors + roundings + 44 * UNIT_ROUNDOFF)
     both = np.zeros((2 * len(far), 2 * columns))
     alone, beside = np.zeros(2 * len(far)), np.zeros(2 * columns)
     swing, swing_beside = np.zeros(len(far)), np.zeros(columns)
-    for start in range(0, len(nodes.losses), AT_ONCE):
-        chosen = slice(start, start + AT_ONCE)
+    for start in range(0, len(nodes.losses), NODES_AT_ONCE):
+        chosen = slice(start, start + NODES_AT_ONCE)
         weights, charged = nodes.weights[chosen], charges[chosen]
         rows, sines = _turn(far, nodes.losses[chosen])
         others, sines_beside = _turn(near, nodes.losses[chosen])
@@ -67,7 +68,7 @@ def evaluate(nodes: "TiltedNodes", spacing: float, count: int) -> tuple[Floats, 
     imag = both[:half, columns:] + both[half:, :columns]
     imag += alone[half:, None] + beside[columns:]
     x, y = real.ravel()[: count + 1], imag.ravel()[: count + 1]
-    abs_errors = (swing[:, None] + swing_beside).ravel()[: count + 1] * ROUNDED_UP
+    abs_errors = (swing[:, None] + swing_beside).ravel()[: count + 1] * SUMS_ROUNDED_UP
     square = x * (2 + x) + y**2
     small = square <= -0.5
     plain = np.log(np.maximum(np.hypot(1 + x, y), LEAST_MODULUS))

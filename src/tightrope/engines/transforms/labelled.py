@@ -16,18 +16,16 @@ import numpy as np
 
 from tightrope.engines.transforms.rooms import ROOM
 from tightrope.engines.transforms.transform import (
-    LARGEST_ERROR,
     PlannedNodes,
     TiltedNodes,
     Transform,
 )
 from tightrope.numerics.floats import LOG_REL_ERROR, UNIT_ROUNDOFF
-from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, SECOND_ORDER
 from tightrope.pairs.labelled import LabelledPair
 
 MOST_LOG_GAIN = 600.0  # of moments whose gains over 1 are added up in floats
 ROUNDED_GAIN = 3 * ELEMENTARY_REL_ERROR + 4 * UNIT_ROUNDOFF  # two functions, their product, and the sum
-SECOND_ORDER = 1 + 8 * LARGEST_ERROR  # of first-order charges, each below LARGEST_ERROR
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from tightrope.engines.transforms.rooms import (
 )
 from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, share_rel_error
 from tightrope.engines.transforms.transform import (
-    KEPT,
-    MOST_CELLS,
+    LOG_KEPT_WEIGHT,
+    MOST_LINE_CELLS,
     MOST_NODES,
     Missed,
     PlannedNodes,
@@ -112,12 +112,12 @@ class NormalTransform(Transform):
 
     def _span(self, c: float) -> tuple[float, float]:
         """The interval outside of which f(.; c) is negligible: about e^-KEPT."""
-        reach = math.sqrt(2 * (KEPT + c * (self.log_room + (math.log(2) if self.a else 0.0))))
+        reach = math.sqrt(2 * (LOG_KEPT_WEIGHT + c * (self.log_room + (math.log(2) if self.a else 0.0))))
         drift = (1 + c) * self.a
         if self.b:
             return -max(reach, self.b / 2), reach + drift
         # as far to the left as to the right: off the axis tails weigh more
-        reach = min(reach, math.sqrt(2 * KEPT + drift**2))
+        reach = min(reach, math.sqrt(2 * LOG_KEPT_WEIGHT + drift**2))
         return -reach, drift + reach
 
     def _room(self, c: float, t: float, low: float, high: float) -> float:
@@ -231,7 +231,7 @@ class NormalTransform(Transform):
         return [log_bound_of_sum(row) for row in log_most]
 
     def _make_cells(self, c: float) -> _Cells:
-        u, width = cells_between(*self._span(c), self.steepest, most=MOST_CELLS)
+        u, width = cells_between(*self._span(c), self.steepest, most=MOST_LINE_CELLS)
         log_f = log_terms(u, self.p.log_ratio(u), self.q.log_ratio(u), c, width)
         return _Cells(u, width, log_f, self._weight_p(u), self._weight_q(u))
 
@@ -269,7 +269,7 @@ class ModulusBound:
         # of the masses, and of M(c), which they are relative to
         room = transform._room(c, 0.0, low, high) + nodes.moment_rel_error
         log_most = log_mass + np.abs(size - u) * width / 2 + curve * width**2 / 8 + room
-        live = log_mass > -KEPT
+        live = log_mass > -LOG_KEPT_WEIGHT
         self.centres, self.width = u[live], width
         self.most = np.exp(log_most[live])
         self.least = np.exp((log_mass - curve * width**2 / 24 - room)[live])

@@ -14,11 +14,12 @@ from flint import arb, arb_poly, ctx
 from scipy.special import gammaln
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.ratio_moments import raise_poly
+from tightrope.engines.transforms.ratio_moments import NEARER, raise_poly
 from tightrope.numerics.balls import ball
 
-NEARER = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # how far exponents are from those of the integrand
-FURTHER = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)
+LOG_RUN_DECAY = 32.0  # by how much the moments of a run decay along its line, about
+LINE_PARTS = 16  # of a line, at which it is seen what it asks for
+FURTHER_OFF = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0)  # likewise, further out
 KEPT_MOMENTS = 64
 MOST_COLUMNS = 2_000
 
@@ -79,7 +80,7 @@ CUTS = _Cut(True, False), _Cut(True, True), _Cut(False, True)
 def _exponents(gap: float, *, is_high: bool) -> Iterator[float]:
     """Of a coordinate whose own is `gap`: those with which it decays."""
     if is_high:
-        yield from (gap + further for further in (*NEARER, *FURTHER))
+        yield from (gap + further for further in (*NEARER, *FURTHER_OFF))
     else:
         yield from (gap - nearer for nearer in NEARER if nearer < gap)
         yield 0.0

@@ -19,13 +19,13 @@ from tightrope.engines.transforms.rooms import short
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 
-FAR = 16.0  # deviations at which normals are cut
-MOST_SHIFT = 3.0  # of z into the plane
+CUT_NORMALS = 16.0  # deviations at which normals are cut, at the least; what is beyond is charged
+MOST_NORMAL_SHIFT = 3.0  # of z into the plane
 TURN = 1.45  # of x into the plane, below pi / 2
-SPARE_BITS = 64
-MOST_NODES = 20_000
-BEYOND = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # by how much exponents differ that bound what is cut off
-LARGEST, NOTHING = 597.0, 2.0**-860  # e^-x of larger x lies between 0 and this
+SPARE_BITS = 64  # of balls, beyond those that cancel
+MOST_RULE_NODES = 20_000
+NEARER = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # by how much exponents differ that bound what is cut off
+LARGEST_ARGUMENT, LEAST_EXPONENTIAL = 597.0, 2.0**-860  # e^-x of a larger x is from 0 to that: 860 ln 2 < 597
 KEPT_TABLES = 16
 
 
@@ -70,23 +70,23 @@ def plan_lattice(
     """One that tells moments to about e^log_error, for exponents between two and heights up to one."""
     wanted = (1 + math.pi / 2) * height - log_error + 8  # what Gamma(n - w) is smaller by, and the rest
     a = float(law.separation)
-    shift = min(math.pi / (3 * a), MOST_SHIFT)
+    shift = min(math.pi / (3 * a), MOST_NORMAL_SHIFT)
     turned = TURN * 2 * math.pi / (wanted + TURN * height)
     shifted = 2 * math.pi * shift * a / (wanted + shift**2 / 2 + math.log(law.seen))
     step = short(min(turned, shifted))
     low = min(_find_end(law, power, b, wanted, 1) for b in exponents)
     high = max(_find_end(law, power, b, wanted, -1) for b in exponents)
     first, last = math.floor(low / step), math.ceil(high / step)
-    if last - first > MOST_NODES:
+    if last - first > MOST_RULE_NODES:
         raise EngineDeclines("moments of a pass that take too many points")
     bits = SPARE_BITS + math.ceil(wanted / math.log(2)) + 2 * law.seen.bit_length()
-    return RatioLattice(step, first, last, shift, FAR, bits)
+    return RatioLattice(step, first, last, shift, CUT_NORMALS, bits)
 
 
 def _find_end(law: RatioLaw, power: int, exponent: float, wanted: float, side: int) -> float:
     """Where the lattice may end: beyond, the sum is below e^-wanted."""
     ends = []
-    for further in BEYOND:
+    for further in NEARER:
         other = exponent + side * further
         if other <= power:
             log_most = _log_peak(power - other) + law.log_moment_above(other)
@@ -133,7 +133,7 @@ class RatioTable:
         sizes = (
             (step * i - a * a / 2).exp() / law.batches for i in range(self.first + low, self.last + high + 1)
         )
-        decays = [arb(0, NOTHING) if size > LARGEST else (-size).exp() for size in sizes]
+        decays = [arb(0, LEAST_EXPONENTIAL) if size > LARGEST_ARGUMENT else (-size).exp() for size in sizes]
         places = [step * j / a for j in range(high, low - 1, -1)]
         weights = [(-z * z / 2).exp() * step / (a * (2 * arb.pi()).sqrt()) for z in places]
         ratios = [(a * z - a * a / 2).exp() for z in places]
@@ -221,7 +221,7 @@ class RatioTable:
         a, n, step = ball(self.law.separation), self.power, arb(self.step)
         distance = step * (1 - self.first if side > 0 else self.last + 1)
         found = []
-        for further in BEYOND:
+        for further in NEARER:
             other = exponent + side * arb(further)
             gap = n - other
             if not gap > 0:

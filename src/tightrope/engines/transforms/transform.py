@@ -17,11 +17,11 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.heights import evaluate
 from tightrope.engines.transforms.rooms import ROOM
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
-from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
+from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, LARGEST_ERROR, SECOND_ORDER
 
-KEPT = 52.0  # nodes whose weight is below e^-KEPT of the largest are dropped, and charged
+LOG_KEPT_WEIGHT = 52.0  # nodes lighter than e^-52 of the heaviest are dropped, and charged
 MOST_NODES = 100_000
-MOST_CELLS = 3 * MOST_NODES  # of a line, for bounds
+MOST_LINE_CELLS = 3 * MOST_NODES  # of a line, for bounds
 KEPT_PAIRS = 128
 KEPT_TILTS = 1024
 KEPT_LINES = 32
@@ -29,7 +29,6 @@ LONGEST_KEPT = 20_000  # heights; longer lines are made anew, to bound memory
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 ROOM_UP = 16 * UNIT_ROUNDOFF  # for an exponential and three roundings
-LARGEST_ERROR = 2.0**-12  # of weights and moments: beyond, first-order charges are not what they say
 
 
 def keep_refusals(maxsize: int) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
@@ -246,7 +245,7 @@ class Terms:
     log_abs_errors: Floats
 
 
-def plan(losses: Floats, log_terms: Floats, c: float, kept: float = KEPT) -> PlannedNodes:
+def plan(losses: Floats, log_terms: Floats, c: float, kept: float = LOG_KEPT_WEIGHT) -> PlannedNodes:
     """Nodes from the losses and ln of the terms of M(c), whose masses sum to 1."""
     top = float(log_terms.max())
     live = log_terms > top - kept
@@ -258,7 +257,7 @@ def plan(losses: Floats, log_terms: Floats, c: float, kept: float = KEPT) -> Pla
     return PlannedNodes(inner, weights / total, log_moment)
 
 
-def weigh(c: float, terms: Terms, missed: Missed, kept: float = KEPT) -> TiltedNodes:
+def weigh(c: float, terms: Terms, missed: Missed, kept: float = LOG_KEPT_WEIGHT) -> TiltedNodes:
     """Certified nodes: the terms over their sum, and what can be wrong with them.
 
     e^log_moment stands for the sum of the terms. Where all losses are small, M(c) - 1 is tiny, and it stands
@@ -298,7 +297,7 @@ def weigh(c: float, terms: Terms, missed: Missed, kept: float = KEPT) -> TiltedN
     if not largest < LARGEST_ERROR:
         raise EngineDeclines("rounding drowns the moment")
     # to be relative to e^log_moment instead of M(c) or its rounded value, and for what is not of first order
-    room = 1 + 8 * LARGEST_ERROR
+    room = SECOND_ORDER
     return TiltedNodes(
         losses=losses,
         weights=weights,

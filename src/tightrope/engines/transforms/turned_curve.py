@@ -16,20 +16,26 @@ from flint import acb, arb, arb_poly, ctx
 
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.pair_moments import PairLaw
-from tightrope.engines.transforms.turned_products import CloseProducts, count_bits
-from tightrope.engines.transforms.turned_strip import Strip, bound_laplace, choose_strip
+from tightrope.engines.transforms.turned_products import SPARE_BITS, CloseProducts, count_bits
+from tightrope.engines.transforms.turned_strip import (
+    LOG_SPARE,
+    TERM_ROUNDINGS,
+    Strip,
+    bound_laplace,
+    choose_strip,
+)
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-SPARE_BITS, SPARE = 48, 2.0  # beyond what cancels; natural logarithms, of each part of the error
-COARSE = 0.35  # the most between points of z, times the separation, for products of two small numbers
-ROUNDINGS = 32  # of each term of a sum of floats
-LOWEST = 600.0  # natural logarithms: rules in x do not begin below
-PSIS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
+MOST_APART = 0.35  # the most between points of z, times the separation, for products of two small numbers
+LOWEST_X = 600.0  # natural logarithms: rules in x do not begin below
+END_TURNS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
 LEAST_SEPARATION = Fraction(1)  # between normals and the middle: with less, turning them makes them large
-MOST_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
+MOST_TURNED_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
 PER_TERM, USUAL_BITS = 10e-6, 160  # seconds, about, of a term of the sums; with more bits it takes longer
-TINY = 1e-9
+LOG_LOW_ROOM = 1e-9  # for the roundings of a logarithm: proofs/turned_curve.md, 6
+LOG_MOST_ROOM = 1e-6  # for those of another, times the batches: likewise
+LEAST_SIZE = 1e-9  # added to what floats may call 0, to say how small its power is, about
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def plan_curve(law: PairLaw, spacing: float, log_errors: tuple[float, ...]) -> T
 
 def check_law(law: PairLaw) -> None:
     """Declines what no plan tells: looking for one takes long."""
-    if law.seen < law.batches or law.batches > MOST_BATCHES:
+    if law.seen < law.batches or law.batches > MOST_TURNED_BATCHES:
         raise EngineDeclines("a pass that is only begun, or has too many batches")
     if law.separation < LEAST_SEPARATION:
         raise EngineDeclines("normals that would be turned too far")
@@ -124,12 +130,15 @@ class TurnedCurve:
         fourth = math.log(8) + float(np.logaddexp.reduce(logs))
         step = self.plan.step
         return (
-            3 * (x + a * a / 2) + fourth + math.log(step / (24 * math.pi * n) / -math.expm1(-3 * step)) + TINY
+            3 * (x + a * a / 2)
+            + fourth
+            + math.log(step / (24 * math.pi * n) / -math.expm1(-3 * step))
+            + LOG_LOW_ROOM
         )
 
     def _find_first(self, epsilon: float, log_error: float) -> float:
-        x = (log_error - SPARE - self._log_low(0.0, epsilon)) / 3
-        if x < -LOWEST:
+        x = (log_error - LOG_SPARE - self._log_low(0.0, epsilon)) / 3
+        if x < -LOWEST_X:
             raise EngineDeclines("a curve that begins too far out")
         return x
 
@@ -137,14 +146,15 @@ class TurnedCurve:
         """ln of a bound on |E e^{i r S}| from x on."""
         rate = math.exp(x + epsilon)
         exponents = (
-            psi**2 / (2 * self.a**2) + math.log(bound_laplace(self.law, rate * math.sin(psi))) for psi in PSIS
+            psi**2 / (2 * self.a**2) + math.log(bound_laplace(self.law, rate * math.sin(psi)))
+            for psi in END_TURNS
         )
-        return self.n * min(exponents) + 1e-6
+        return self.n * min(exponents) + LOG_MOST_ROOM
 
     def _find_last(self, epsilon: float, log_error: float, last: int = 0) -> int:
         """The least point from which on all is e^log_error, about."""
         step = self.plan.step
-        goal = log_error - SPARE
+        goal = log_error - LOG_SPARE
 
         def is_enough(k: int) -> bool:
             x = step * k
@@ -165,7 +175,7 @@ class TurnedCurve:
     @cached_property
     def _normal(self) -> tuple[int, int, int, int]:
         """Points of z in a step of the lattice, or steps between two, the first and the last of them."""
-        widest = math.pi**2 / (self.most + math.log(self.n) + SPARE) / self.plan.base
+        widest = math.pi**2 / (self.most + math.log(self.n) + LOG_SPARE) / self.plan.base
         per, apart = max(math.ceil(1 / widest), 1), max(math.floor(widest), 1)
         unit = self.plan.base / per * apart / self.a
         return per, apart, -math.ceil(self.far / unit), math.ceil((self.far + self.a) / unit)
@@ -197,7 +207,7 @@ class TurnedCurve:
     def _products(self) -> tuple[int, Floats, Floats, int, float]:
         """For products of two small numbers: steps between points of z, weights, 1 - e^-e^x, the error."""
         base, theta, a = self.plan.base, self.theta, self.a
-        apart = max(math.floor(COARSE / base), 1)
+        apart = max(math.floor(MOST_APART / base), 1)
         unit = apart * base / a
         low, high = -math.ceil(self.far / unit), math.ceil(self.far / unit)
         z = unit * np.arange(low, high + 1)
@@ -211,7 +221,7 @@ class TurnedCurve:
         missed = (math.exp(2 * theta**2) + 1) / math.expm1(2 * math.pi * theta / unit)
         missed += math.exp(theta**2 / 2) * math.erfc(self.far / math.sqrt(2))
         # exponents are rounded as well, relative to their size
-        roundings = len(z) + ROUNDINGS + 4 * max(abs(first), abs(last)) * base + self.far**2
+        roundings = len(z) + TERM_ROUNDINGS + 4 * max(abs(first), abs(last)) * base + self.far**2
         missed += roundings * 2 * UNIT_ROUNDOFF * math.exp(theta**2 / 2) * (1 + unit)
         return apart, weights, kernel, first, missed * (1 + 1e-9)
 
@@ -238,7 +248,7 @@ class TurnedCurve:
         """The same in balls, as closely as any epsilon asks for."""
         plan = self.plan
         tops = ((plan.step * last + self._epsilon(i), i) for i, (_, last) in enumerate(self._ends))
-        needed = max(top - plan.log_errors[i] for top, i in tops) + math.log(self.n) + 2 * SPARE
+        needed = max(top - plan.log_errors[i] for top, i in tops) + math.log(self.n) + 2 * LOG_SPARE
         first = min(first for first, _ in self._ends) * plan.coarser
         last = max(last * plan.coarser + i * plan.finer for i, (_, last) in enumerate(self._ends))
         base = arb(plan.spacing) / plan.finer
@@ -257,7 +267,7 @@ class TurnedCurve:
         firsts, lasts = np.array(self._ends).T
         about = np.array([complex(loss) for loss in losses])
         epsilons = plan.spacing * np.arange(plan.count + 1)
-        fixed = math.log(missed * plan.step / math.pi / -math.expm1(-plan.step)) - self.a**2 / 2 + SPARE
+        fixed = math.log(missed * plan.step / math.pi / -math.expm1(-plan.step)) - self.a**2 / 2 + LOG_SPARE
         room = fixed + epsilons - np.array(plan.log_errors)
         found = []
         for k in range(low, high + 1):
@@ -265,7 +275,7 @@ class TurnedCurve:
             if len(wanted):
                 own = (k - low) * plan.coarser
                 sizes = np.abs(1 - about[own] - about[own + wanted * plan.finer].conj())
-                logs = room[wanted] + plan.step * k + (n - 1) * np.log(np.minimum(sizes + TINY, 1.0))
+                logs = room[wanted] + plan.step * k + (n - 1) * np.log(np.minimum(sizes + LEAST_SIZE, 1.0))
                 found.append((k, wanted.tolist(), wanted[logs > 0].tolist()))
         return found
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from flint import acb, arb, arb_mat, ctx
 
-SPARE_BITS = 48
-# products of matrices take so many times less than those one by one, of which so many are made at once
-FULL, TOGETHER = 12, 32
+SPARE_BITS = 48  # of balls, beyond those that cancel
+MATRIX_SPEED = 12  # times as many products in the same time, where they are those of matrices
+PRODUCTS_TOGETHER = 32  # that are made at once where they are not
 PER_POINT = 0.006  # how long a point of z takes, in terms of the sums that need its products
 
 
@@ -56,7 +56,7 @@ class CloseProducts:
         with ctx.workprec(self.bits):
             for group in groups.values():
                 owns, others = (sorted(set(each)) for each in zip(*group, strict=True))
-                if len(group) * (1 + 2 / FULL) <= 2 * len(owns) * (1 + len(others) / FULL):
+                if len(group) * (1 + 2 / MATRIX_SPEED) <= 2 * len(owns) * (1 + len(others) / MATRIX_SPEED):
                     alone += group
                     continue
                 sums = self._multiply(owns, others)
@@ -64,8 +64,8 @@ class CloseProducts:
                 for own, other in group:
                     row, column = row_of[other], at[own]
                     found[own, other] = self._enlarge(own, other, row[column : column + 2])
-            for start in range(0, len(alone), TOGETHER):
-                some = alone[start : start + TOGETHER]
+            for start in range(0, len(alone), PRODUCTS_TOGETHER):
+                some = alone[start : start + PRODUCTS_TOGETHER]
                 for (own, other), sums_of in zip(some, self._multiply_alone(some), strict=True):
                     found[own, other] = self._enlarge(own, other, sums_of)
         return found

@@ -16,16 +16,18 @@ from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.numerics.balls import ball, ceil_float
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
 
-STRIPS = (0.25, 0.35, 0.5, 0.7, 1.0)  # their distance
-CELLS, ROUGH_CELLS = 0.02, 0.2  # in which a bound is the same
-FAR = 10.0  # deviations, of points of z
-BETWEEN = 0.1  # those, times the separation
-LAPLACE = tuple(0.1 * i for i in range(-90, 91))  # cells of z
-SPARE = 2.0  # natural logarithms
+STRIP_WIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0)  # of a line from the axis: which are tried
+X_CELL, ROUGH_X_CELL = 0.02, 0.2  # of x, in which a bound is the same; where it only plans
+FURTHEST_POINTS = 10.0  # of the rule in z, in deviations; what is beyond is charged
+POINTS_APART = 0.1  # of that rule, times the separation
+LAPLACE_CELLS = tuple(0.1 * i for i in range(-90, 91))  # cells of z
+LOG_SPARE = 2.0  # below what may be wrong, of each part of the error
 PER_STRIP = 4  # epsilons that are tried
-ROUNDINGS = 32
-HIGHEST = 12.0  # x, where every line ends
-BITS = 80
+TERM_ROUNDINGS = 32  # of each term of a sum of floats: fewer (proofs/turned_curve.md, The rule)
+LAPLACE_ROOM = 1 + 1e-12  # for roundings: proofs/turned_curve.md, 5
+HALF_CELL, STRIP_ROOM = 0.500001, 1.001  # likewise
+HIGHEST_X = 12.0  # x, where every line ends
+MEAN_BITS = 80  # of balls, for means that are rounded up
 
 Complexes = NDArray[np.complex128]
 
@@ -33,24 +35,24 @@ Complexes = NDArray[np.complex128]
 @lru_cache(maxsize=4)
 def _masses() -> tuple[Floats, Floats]:
     """Left ends of cells of z, and not less than their masses; the last is all beyond."""
-    with ctx.workprec(BITS):
+    with ctx.workprec(MEAN_BITS):
         root = arb(2).sqrt()
-        tails = [(ball(z) / root).erfc() / 2 for z in LAPLACE]
+        tails = [(ball(z) / root).erfc() / 2 for z in LAPLACE_CELLS]
         masses = [ceil_float(high - low) for high, low in zip(tails, [*tails[1:], arb(0)], strict=True)]
-        return np.array([-math.inf, *LAPLACE]), np.array([ceil_float(1 - tails[0]), *masses])
+        return np.array([-math.inf, *LAPLACE_CELLS]), np.array([ceil_float(1 - tails[0]), *masses])
 
 
 def bound_laplace(law: PairLaw, rate: float) -> float:
     """Not below E e^{-rate e^{a z}}: each cell of z with what it has at its left end."""
     places, masses = _masses()
     values = np.exp(-rate * np.exp(float(law.separation) * places))
-    return min(float(values @ masses) * (1 + 1e-12) + 1e-300, 1.0)
+    return min(float(values @ masses) * LAPLACE_ROOM + 1e-300, 1.0)
 
 
 class Strip:
     """Bounds on the integral of the integrand along both lines, at multiples of a spacing of epsilon."""
 
-    def __init__(self, law: PairLaw, width: float, spacing: float, count: int, cells: float = CELLS) -> None:
+    def __init__(self, law: PairLaw, width: float, spacing: float, count: int, cells: float = X_CELL) -> None:
         self.law, self.width, self.spacing = law, width, spacing
         self.a, self.n = float(law.separation), law.batches
         self.per = math.ceil(spacing / cells)
@@ -72,7 +74,7 @@ class Strip:
         a, d = self.a, self.width
         turns = [d + (math.pi / 2 - d) * part / 8 for part in range(1, 8)]
         x = -a * a / 2
-        while x < HIGHEST:
+        while x < HIGHEST_X:
             rate = math.exp(x)
             for psi in turns:
                 laplace = bound_laplace(self.law, rate * math.sin(psi - d))
@@ -85,8 +87,8 @@ class Strip:
     def _losses(self) -> tuple[Complexes, Complexes]:
         """About 1 - E e^{-e^{x + i width} e^{a z}} over the turned normal, and for - width."""
         a, theta = self.a, math.pi / (2 * self.a)
-        unit = BETWEEN / a
-        z = unit * np.arange(math.floor(-FAR / unit), math.ceil((FAR + a) / unit) + 1)
+        unit = POINTS_APART / a
+        z = unit * np.arange(math.floor(-FURTHEST_POINTS / unit), math.ceil((FURTHEST_POINTS + a) / unit) + 1)
         weights = unit * np.exp(-((z + 1j * theta) ** 2) / 2) / math.sqrt(2 * math.pi)
         sizes = np.exp(np.add.outer(self.x, a * z))
         turn = complex(math.cos(self.width), math.sin(self.width))
@@ -96,22 +98,22 @@ class Strip:
     def _losses_abs_error(self) -> float:
         """Of each: between points of z, beyond them, and rounding."""
         a, theta = self.a, math.pi / (2 * self.a)
-        unit = BETWEEN / a
+        unit = POINTS_APART / a
         shift = theta - self.width / a
         between = 2 * math.exp((theta + shift) ** 2 / 2) + 2 * math.exp((theta - shift) ** 2 / 2)
         between /= math.expm1(2 * math.pi * shift / unit)
-        beyond = 4 * self.enlarged * math.erfc(FAR / math.sqrt(2))
-        points = (2 * FAR + a) / unit + ROUNDINGS
+        beyond = 4 * self.enlarged * math.erfc(FURTHEST_POINTS / math.sqrt(2))
+        points = (2 * FURTHEST_POINTS + a) / unit + TERM_ROUNDINGS
         return (between + beyond + 4 * points * UNIT_ROUNDOFF * self.enlarged) * (1 + 1e-9)
 
     @cached_property
     def _means(self) -> Floats:
         """Not below E min(1, e^x e^{a z}) in each cell."""
-        with ctx.workprec(BITS):
+        with ctx.workprec(MEAN_BITS):
             a, root = ball(self.law.separation), arb(2).sqrt()
             found = []
             for x in self.x.tolist():
-                top = arb(x) + arb(self.cell) * 0.500001
+                top = arb(x) + arb(self.cell) * HALF_CELL
                 z = -top / a
                 mean = (top + a * a / 2).exp() * ((a - z) / root).erfc() / 2 + (z / root).erfc() / 2
                 found.append(ceil_float(mean))
@@ -145,7 +147,7 @@ class Strip:
         below = n * self.enlarged * r * math.exp(-a * a) * square / 2 + linear**2 * math.exp(linear) / 2 / r
         last = math.exp(self.cell * (end + self.first - 0.5) + a * a / 2)
         mean = n * (t - 1) / math.sin(2 * self.width)
-        return (total + 2 * (below + 2 / last + mean)) * 1.001
+        return (total + 2 * (below + 2 / last + mean)) * STRIP_ROOM
 
 
 def choose_strip(law: PairLaw, epsilons: Sequence[float], log_errors: Sequence[float]) -> tuple[float, float]:
@@ -153,14 +155,14 @@ def choose_strip(law: PairLaw, epsilons: Sequence[float], log_errors: Sequence[f
     count = len(epsilons) - 1
     chosen = sorted({count * part // (PER_STRIP - 1) for part in range(PER_STRIP)})
     found = []
-    for width in STRIPS:
-        strip = Strip(law, width, max(epsilons[-1], ROUGH_CELLS) / max(count, 1), count, ROUGH_CELLS)
+    for width in STRIP_WIDTHS:
+        strip = Strip(law, width, max(epsilons[-1], ROUGH_X_CELL) / max(count, 1), count, ROUGH_X_CELL)
         needed = 0.0
         for i in chosen:
             bound = strip.bound(i) / (math.pi * law.batches)
             if bound == math.inf:
                 break
-            needed = max(needed, math.log(bound) - log_errors[i] + SPARE)
+            needed = max(needed, math.log(bound) - log_errors[i] + LOG_SPARE)
         else:
             found.append((2 * math.pi * width / needed, width))
     if not found:

@@ -20,24 +20,24 @@ from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 
-CELLS = 400  # of a law, to see where a line should lie
-TILTS, TURNS = 160, 14  # how many are compared
-LEAST_TILT, MOST_TILT = 1e-5, 100.0  # in units of one over the deviation of a sum
-LARGER = 1.02  # the least that a tilt is above another whose line it bounds
-SPARE = 2.0  # natural logarithms, below what may be wrong, of each of the parts that are
-TINY = 1e-300
+LAW_CELLS = 400  # of the law of one difference, to see where a line should lie
+TILTS_COMPARED, TURNS_COMPARED = 160, 14
+LEAST_SCALED_TILT, MOST_SCALED_TILT = 1e-5, 100.0  # times the deviation of a sum
+TILT_ABOVE = 1.02  # times another, at least, is a tilt that bounds its line
+LOG_SPARE = 2.0  # below what may be wrong, of each part of the error
+LEAST_PLANNED = 1e-300  # mass, whose logarithm is taken
 MOST_AWAY = 500.0  # an exponent of what lies a period away: more is less than nothing
-FIRST_HEIGHT, HIGHER, MOST_HEIGHTS = 0.5, 1.2, 200  # in units of one over the deviation, and their growth
+FIRST_HEIGHT, HEIGHTS_GROW, MOST_HEIGHTS = 0.5, 1.2, 200  # over the deviation, and their growth
 LEAST_NODES = 8
 QUARTER_TURN = 0.78  # less than pi / 4: paths turn numbers by so much at most, circles around them by twice
-MOST_SHIFT = 2.0
+MOST_PATH_SHIFT = 2.0  # of z into the plane, in deviations
 ELLIPSE = 2.0  # the sum of the half axes of those around panels, in halves of a panel
 FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what falls by e on the way
-BITS = 48  # beyond those that cancel
+SPARE_BITS = 48  # of balls, beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
-MOST_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
+MOST_LINE_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
 MOST_FLOAT_WORK = 200_000_000  # likewise in floats: about 1 ns each
-MOST_POINTS = 200  # of a panel: rules with more take long to make
+MOST_RULE_POINTS = 200  # of a panel: rules with more take long to make
 KEPT_PLANS = 8
 LOG_ROOT = math.log(math.sqrt(2 * math.pi))
 
@@ -137,8 +137,8 @@ class _Law:
 
     def __init__(self, a: float, t: float, left: float, right: float) -> None:
         self.a, self.t, self.left, self.right = a, t, left, right
-        width = (right - left) / CELLS
-        z = left + width * (np.arange(CELLS) + 0.5)
+        width = (right - left) / LAW_CELLS
+        z = left + width * (np.arange(LAW_CELLS) + 0.5)
         self.log_masses = -z * z / 2 + math.log(width) - LOG_ROOT
         up, down = np.exp(a * z - a * a / 2), t * np.exp(-a * z - a * a / 2)
         self.differences, self.sums = up - down, up + down
@@ -180,41 +180,39 @@ def plan_line(of: PassOrder, log_error: float, most_cancelled: float = math.inf)
 class _Planner:
     def __init__(self, of: PassOrder, log_error: float, most_cancelled: float) -> None:
         self.t, self.k, scale = of.at_order(math.exp(of.epsilon))
-        self.of, self.log_error = of, log_error - math.log(scale) - SPARE
-        self.most_cancelled, self.shift = most_cancelled, min(QUARTER_TURN / float(of.separation), MOST_SHIFT)
+        self.of, self.log_error = of, log_error - math.log(scale) - LOG_SPARE
+        self.most_cancelled, self.shift = (
+            most_cancelled,
+            min(QUARTER_TURN / float(of.separation), MOST_PATH_SHIFT),
+        )
         self.a, self.n = float(of.separation), of.count
         a, t = self.a, self.t
         variance = (1 + t * t) * math.expm1(a * a) - 2 * t * math.expm1(-a * a)
         self.deviation = math.sqrt(self.n * variance)
         self.distance = max(self.deviation, abs(self.k - self.n * (1 - t)))
-        self.tilts = np.geomspace(LEAST_TILT / self.distance, MOST_TILT / self.deviation, TILTS)
+        self.tilts = np.geomspace(
+            LEAST_SCALED_TILT / self.distance, MOST_SCALED_TILT / self.deviation, TILTS_COMPARED
+        )
         self.log_each = self.log_error - math.log(self.n)
 
     def plan(self) -> LinePlan:
-        right, keeps_jumps = self._cut()
-        law = _Law(self.a, self.t, self._find_left(0.0), right)
-        first = self._tilt(law)[0]
-        left = self._find_left(self._log_size(law, first) - law.log_moment(first))
-        law = _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left))
+        law, keeps_jumps = self._cut_law()
         tilt, call_tilt, put_tilt, period = self._tilt(law)
         height, turn = self._find_height(law, tilt, 2 * math.pi / period)
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
         height = nodes * 2 * math.pi / period
         log_moment, log_size = law.log_moment(tilt), self._log_size(law, tilt)
-        wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, SPARE)
+        wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, LOG_SPARE)
         others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
         panels = tuple(
-            _make_panels(law, self.shift, _Tilts(tilt, wanted, others, -math.log(self.n) - SPARE), height)
+            _make_panels(law, self.shift, _Tilts(tilt, wanted, others, -math.log(self.n) - LOG_SPARE), height)
         )
         points = [panel.points for panel in panels]
-        most_work = MOST_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
-        if nodes * sum(points) > most_work or max(points) > MOST_POINTS:
+        most_work = MOST_LINE_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
+        if nodes * sum(points) > most_work or max(points) > MOST_RULE_POINTS:
             raise EngineDeclines("a sum whose line integral would take too long")
-        away = math.log1p(abs(self.k))
-        if self.most_cancelled < math.inf:
-            away = float(self._log_away(np.array(tilt), np.array(period)))
-        cancelled = float(self._cancelled(np.array(max(log_size, away))))
-        bits = SHARED_BITS * math.ceil((BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
+        cancelled = self._find_cancelled(log_size, tilt, period)
+        bits = SHARED_BITS * math.ceil((SPARE_BITS + cancelled + math.log2(nodes)) / SHARED_BITS)
         return LinePlan(
             left=law.left,
             right=law.right,
@@ -230,6 +228,21 @@ class _Planner:
             cancelled=cancelled,
             bits=bits,
         )
+
+    def _cut_law(self) -> tuple[_Law, bool]:
+        """The law of one difference between the ends of a path; whether jumps beyond are told apart."""
+        right, keeps_jumps = self._cut()
+        law = _Law(self.a, self.t, self._find_left(0.0), right)
+        first = self._tilt(law)[0]
+        left = self._find_left(self._log_size(law, first) - law.log_moment(first))
+        return _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left)), keeps_jumps
+
+    def _find_cancelled(self, log_size: float, tilt: float, period: float) -> float:
+        """Bits that cancel, about: of the integral itself, or of what is taken off it."""
+        away = math.log1p(abs(self.k))
+        if self.most_cancelled < math.inf:
+            away = float(self._log_away(np.array(tilt), np.array(period)))
+        return float(self._cancelled(np.array(max(log_size, away))))
 
     def _log_size(self, law: _Law, tilt: float) -> float:
         """ln of what an integral of absolute values would be, about."""
@@ -247,24 +260,24 @@ class _Planner:
 
     def _find_left(self, log_size: float) -> float:
         """The least z: what lies below counts as 0, and what that changes, times e^log_size, is charged."""
-        log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_SHIFT**2 - 2 * SPARE
+        log_mass = min(self.log_error - log_size, 0.0) - math.log(self.n) - MOST_PATH_SHIFT**2 - 2 * LOG_SPARE
         found = float(ndtri_exp(log_mass))
-        return found if self.t else min(found, self.a + float(ndtri_exp(self.log_each - SPARE)))
+        return found if self.t else min(found, self.a + float(ndtri_exp(self.log_each - LOG_SPARE)))
 
     def _cut(self) -> tuple[float, bool]:
         """The largest z, and whether sums with a larger one are told and not charged."""
         if self.of.is_put:
             return -self._find_left(0.0), False
-        far = self.a - float(ndtri_exp(self.log_each - SPARE))  # where n E[X; beyond] may be charged
+        far = self.a - float(ndtri_exp(self.log_each - LOG_SPARE))  # where n E[X; beyond] may be charged
         if not self.t:
             near = (math.log(self.k) + self.a * self.a / 2) / self.a + 1e-9
             return min(near, far), near < far
         # from where on one z all but makes the sum exceed k: what falls short is variance / (4 distance)
-        places = np.linspace(0.0, far, CELLS)
+        places = np.linspace(0.0, far, LAW_CELLS)
         jumps = np.exp(self.a * places - self.a**2 / 2) - self.t * np.exp(-self.a * places - self.a**2 / 2)
         beyond = jumps - self.k - (self.n - 1) * (self.t - 1)
-        short = 2 * math.log(self.deviation) - np.log(4 * np.maximum(beyond, TINY))
-        good = (beyond > TINY) & (log_ndtr(-places) + short <= self.log_each - SPARE)
+        short = 2 * math.log(self.deviation) - np.log(4 * np.maximum(beyond, LEAST_PLANNED))
+        good = (beyond > LEAST_PLANNED) & (log_ndtr(-places) + short <= self.log_each - LOG_SPARE)
         return (float(places[np.argmax(good)]), True) if good.any() else (far, False)
 
     def _tilt(self, law: _Law) -> tuple[float, float, float, float]:
@@ -284,10 +297,10 @@ class _Planner:
         saddle = int(np.argmin(sizes - 2 * np.log(tilts)))
         above = sizes - 1 - np.log(tilts) - self.log_error
         gaps = tilts[None, :] - tilts[: saddle + 1, None]
-        far_enough = tilts[None, :] >= LARGER * tilts[: saddle + 1, None]
+        far_enough = tilts[None, :] >= TILT_ABOVE * tilts[: saddle + 1, None]
         periods = np.where(far_enough, above[None, :] / np.where(far_enough, gaps, 1.0), np.inf)
         shortest = np.maximum(periods.min(axis=1), self.distance if self.t else self.k * (1 + 1e-9))
-        others = np.zeros((saddle + 1, TILTS))
+        others = np.zeros((saddle + 1, TILTS_COMPARED))
         if self.t:
             below = self.n * law.log_moments(-tilts) + tilts * self.k - 1 - np.log(tilts) - self.log_error
             others = below[None, :] / (tilts[None, :] + tilts[: saddle + 1, None])
@@ -307,7 +320,7 @@ class _Planner:
 
     def _find_height(self, law: _Law, tilt: float, step: float) -> tuple[float, float]:
         """Where the line may end, and the turn of the path that shows it."""
-        turns = np.geomspace(1e-4, 1.0, TURNS) * min(2 * QUARTER_TURN / self.a, 2 * MOST_SHIFT)
+        turns = np.geomspace(1e-4, 1.0, TURNS_COMPARED) * min(2 * QUARTER_TURN / self.a, 2 * MOST_PATH_SHIFT)
         tilted = np.multiply.outer(tilt * np.cos(self.a * turns), law.differences) + law.log_masses
         falls = np.multiply.outer(np.sin(self.a * turns), law.sums)
         ends = [max(tilt * law.at(z)[0], 0.0) - z * z / 2 - LOG_ROOT for z in (law.left, law.right)]
@@ -318,8 +331,8 @@ class _Planner:
             best = int(np.argmin(logs))
             if self.n * float(logs[best]) - tilt * self.k - math.log(math.pi * height) <= self.log_error:
                 return height, float(turns[best])
-            height *= HIGHER
-            if height / step > MOST_WORK / 50:
+            height *= HEIGHTS_GROW
+            if height / step > MOST_LINE_WORK / 50:
                 break
         raise EngineDeclines("a sum whose line integral would take too long")
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from flint import acb, acb_mat, arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line_plan import ELLIPSE, LinePlan, Panel
+from tightrope.engines.lines.plan import ELLIPSE, LinePlan, Panel
 
 KEPT_RULES = 512
 Point = TypeVar("Point", arb, acb)

@@ -1,4 +1,7 @@
-"""One pass as a finite pair that dominates it, or that it dominates."""
+"""One pass as a finite pair that dominates it, or that it dominates.
+
+theorems/proofs/balls_in_bins.md proves both: (b) above, (c) below, (d) with fewer losses.
+"""
 
 import bisect
 import math
@@ -8,12 +11,12 @@ from functools import lru_cache
 import numpy as np
 
 from tightrope.engines.face import ABOVE, BELOW, Side
-from tightrope.engines.passes.cells import as_pair, collect, order_cells
+from tightrope.engines.passes.cells import KEPT_PASSES, as_pair, collect, order_cells
+from tightrope.engines.passes.chosen_labels import reach_chosen
 from tightrope.engines.passes.exchanged_pair import bound_exchanged_pass
 from tightrope.engines.passes.mesh import USUAL, Mesh
 from tightrope.engines.passes.pass_laws import SumLaws, counts_small, sum_ratios
 from tightrope.engines.passes.ratios import FiniteRatio, LaplaceRatio, NormalRatio, StepRatio
-from tightrope.engines.passes.several import reach_several
 from tightrope.engines.passes.shared_batch import SharedRatio
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.finite_pair import FinitePair
@@ -21,10 +24,9 @@ from tightrope.pairs.group_pass import SharedBatch
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.shift_pair import ShiftPair
 
-KEPT_PASSES = 32
-SPACING = 0.006  # of the losses that are kept, in mean deviations of the loss of a pass
-COARSER = 4  # the lattices of a batch that is shared, and of a pass that is told roughly
-FAR = 8  # mean deviations beyond which they are kept as sparsely as they are far away
+LOSS_SPACING = 0.006  # of the losses that are kept, in mean deviations of the loss of a pass
+COARSER_MESH = 4  # times: for a batch that is shared, and for a pass that is told roughly
+SPARSE_FROM = 8  # mean deviations: beyond, they are kept as sparsely as they are far away
 
 
 @lru_cache(maxsize=KEPT_PASSES)
@@ -36,13 +38,13 @@ def bound_pass(pair: Allocation, side: Side, mesh: Mesh = USUAL) -> FinitePair:
         assert side is BELOW  # from above it is split
         if pair.is_reversed:  # both directions are asked for, and made once
             return bound_pass(pair.reverse, side, mesh).reverse
-        return reach_several(pair, _ratio_of(pair.step))
+        return reach_chosen(pair, _ratio_of(pair.step))
     # what blocks lose is far more than a coarser lattice does
     if pair.is_rough or isinstance(pair.step, SharedBatch):
-        mesh = Mesh(mesh.fineness / COARSER)
+        mesh = Mesh(mesh.fineness / COARSER_MESH)
     keeps_small = pair.is_reversed and counts_small(_ratio_of(pair.step), pair.released, mesh)
     laws = _sum_laws(pair.step, pair.released, keeps_small, mesh)
-    atoms = _RatioAtoms(laws, pair, SPACING / mesh.fineness)
+    atoms = _RatioAtoms(laws, pair, LOSS_SPACING / mesh.fineness)
     found = atoms.dominating() if side is ABOVE else atoms.dominated()
     return found.reverse if pair.is_reversed else found
 
@@ -124,7 +126,7 @@ class _RatioAtoms:
         deviation = float(np.abs(losses - centre) @ masses)
         chosen, last = [self.places[0]], float(losses[0])
         for place, loss in zip(self.places[1:-1], losses[1:-1].tolist(), strict=True):
-            if loss - last >= self.spacing * max(deviation, abs(loss - centre) / FAR):
+            if loss - last >= self.spacing * max(deviation, abs(loss - centre) / SPARSE_FROM):
                 chosen.append(place)
                 last = loss
         return chosen if len(self.places) == 1 else [*chosen, self.places[-1]]

@@ -13,21 +13,21 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import PassLine
-from tightrope.engines.passes.line_path import TurnedPath
-from tightrope.engines.passes.line_plan import ELLIPSE, LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.line import PassLine
+from tightrope.engines.lines.path import TurnedPath
+from tightrope.engines.lines.plan import ELLIPSE, LinePlan, PassOrder, plan_line
 from tightrope.numerics.balls import ball, ceil_float, floor_float
 from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, gamma
+from tightrope.numerics.ulps import LARGEST_ERROR
 
 KEPT_RULES, RULE_BITS = 512, 64
-BITS = 256  # of what is in closed form, however much of it cancels
+CLOSED_FORM_BITS = 256  # of what is in closed form, however much of it cancels
 FLOAT_CANCELLED = 44.0  # bits, of plans for floats: more are lost to rounding
-AT_ONCE = 64  # points whose products are added in one row
+POINTS_AT_ONCE = 64  # points whose products are added in one row
 LEAST_LOG = -700.0  # of a transform: smaller ones are as good as this
-WIDER = 1.0  # natural logarithms, than planned, of lines that share a plan
-SURE = 1024.0  # times what a number is off by
-LARGEST_ERROR = 2.0**-12  # of an exponent: beyond, first-order charges are not what they say
-ROOM, MOST_ARGUMENT = 1e-9, 1e6  # of bounds whose exponents have fewer than that many roundings
+LOG_WIDER_SHARED = 1.0  # how much wider than planned lines may be that share a plan
+SURE_DECAY = 1024.0  # times what it is off by: a decay that is surely one
+EXPONENT_ROOM, MOST_ROUNDINGS = 1e-9, 1e6  # of bounds whose exponents have fewer roundings: 10^6 u < 1.2e-10
 
 Complexes = NDArray[np.complex128]
 
@@ -81,15 +81,15 @@ class FloatPath(TurnedPath):
         mass = weight * _exp(tilt * difference - z * z / 2)
         ratio = u * (8 * a * (distance + half) + 2 * a * a + 40)
         # y e^{-y v} <= 1 / (e v), where v is much more than it is off by
-        falls = difference.imag >= SURE * size * ratio
+        falls = difference.imag >= SURE_DECAY * size * ratio
         turned = np.where(falls, size / (math.e * np.where(falls, difference.imag, 1.0)), math.inf)
-        turned = np.minimum(height * size, turned * (1 + 4 / SURE))
+        turned = np.minimum(height * size, turned * (1 + 4 / SURE_DECAY))
         error = (abs(tilt) * size + turned) * ratio + u * (7 * distance**2 + 4 * distance * half + 72)
         if not float(error.max()) < LARGEST_ERROR:
             raise EngineDeclines("a line integral that floats do not tell")
-        rows = gamma(2 * AT_ONCE + len(z) // AT_ONCE + 8)
+        rows = gamma(2 * POINTS_AT_ONCE + len(z) // POINTS_AT_ONCE + 8)
         total = float(np.abs(mass) @ (error + 2 * rows))
-        return mass, total * (1 + ROOM + 2 * LARGEST_ERROR) + len(z) * math.exp(LEAST_LOG)
+        return mass, total * (1 + EXPONENT_ROOM + 2 * LARGEST_ERROR) + len(z) * math.exp(LEAST_LOG)
 
     @cached_property
     def _line_mass(self) -> tuple[Complexes, float]:
@@ -110,8 +110,8 @@ class FloatPath(TurnedPath):
         near = _exp(1j * np.multiply.outer(step * np.arange(columns), difference))
         far = mass * _exp(1j * np.multiply.outer(step * columns * np.arange(rows), difference))
         total = np.zeros((rows, 2 * columns))
-        for i in range(0, len(mass), AT_ONCE):
-            left, right = far[:, i : i + AT_ONCE], near[:, i : i + AT_ONCE]
+        for i in range(0, len(mass), POINTS_AT_ONCE):
+            left, right = far[:, i : i + POINTS_AT_ONCE], near[:, i : i + POINTS_AT_ONCE]
             # real and imaginary parts are sums of real products, whose roundings are known
             real = np.hstack([right.real, -right.imag])
             imaginary = np.hstack([right.imag, right.real])
@@ -130,9 +130,9 @@ class FloatPath(TurnedPath):
         """The sum of e^log, each log a sum of numbers of that size in all."""
         a = self.float_a
         far = max(-self.plan.left, self.plan.right) + self.plan.shift + float(self.half.max()) * ELLIPSE
-        if not 8 * a * far + 2 * a * a + 64 < MOST_ARGUMENT:
+        if not 8 * a * far + 2 * a * a + 64 < MOST_ROUNDINGS:
             raise EngineDeclines("a line integral that floats do not bound")
-        return float(np.exp(logs + ROOM * (1 + sizes)).sum()) * (1 + ROOM)
+        return float(np.exp(logs + EXPONENT_ROOM * (1 + sizes)).sum()) * (1 + EXPONENT_ROOM)
 
     def _bound_ends(self, ends: Floats, tilt: float) -> Floats:
         """Straight above an end of the path the integrand is at most that, but for e^{u^2 / 2}."""
@@ -164,7 +164,7 @@ class FloatPath(TurnedPath):
         sizes = top * top + near * near + rises + abs(tilt) * most + np.abs(np.log(self.half)) + decay
         total = self._sum_bounds(logs, sizes) * 64 / (15 * (1 - rho**-2)) / math.sqrt(2 * math.pi)
         left = plan.shift * math.exp(plan.shift**2 / 2) * self._bound_ends(np.array([plan.left]), tilt)[0]
-        return float(total + left) * (1 + ROOM)
+        return float(total + left) * (1 + EXPONENT_ROOM)
 
     def abs_error(self, tilt: arb) -> arb:
         """With what rounding takes; at the tilt of the line at any of its nodes."""
@@ -195,7 +195,7 @@ class FloatPath(TurnedPath):
         sizes = abs(plan.tilt) * size + falls + z * z + np.abs(np.log(weight))
         total = self._sum_bounds(logs, sizes) + self._bound_panels(plan.tilt)
         total += plan.turn * float(self._bound_ends(np.array([plan.left, plan.right]), plan.tilt).sum())
-        return arb(math.exp(plan.turn**2 / 2) * total * (1 + ROOM))
+        return arb(math.exp(plan.turn**2 / 2) * total * (1 + EXPONENT_ROOM))
 
 
 class FloatLine(PassLine):
@@ -225,7 +225,7 @@ class FloatLine(PassLine):
         charge = float(sizes @ (u * roundings)) + gamma(len(values)) * float(sizes.sum())
         if not charge < math.inf:
             raise EngineDeclines("a line integral that floats do not tell")
-        return arb(found, charge * (1 + ROOM)) * arb(top).exp() / self.period
+        return arb(found, charge * (1 + EXPONENT_ROOM)) * arb(top).exp() / self.period
 
 
 def enclose_in_floats(of: PassOrder, plan: LinePlan) -> tuple[float, float]:
@@ -233,7 +233,7 @@ def enclose_in_floats(of: PassOrder, plan: LinePlan) -> tuple[float, float]:
     allocation = of.allocation
     if not of.is_exchanged or allocation.released < allocation.batches:
         raise EngineDeclines("a pass whose line integrals floats do not tell")
-    with ctx.workprec(BITS), np.errstate(over="raise", invalid="raise"):
+    with ctx.workprec(CLOSED_FORM_BITS), np.errstate(over="raise", invalid="raise"):
         try:
             line = FloatLine(of, plan)
             lower, upper = (line.scale * end for end in line.enclose())
@@ -255,7 +255,9 @@ class FloatLines:
         """Of the last."""
         return self.plan.work if self.plan else 0
 
-    def enclose(self, of: PassOrder, log_error: float, wider: float = WIDER) -> tuple[float, float]:
+    def enclose(
+        self, of: PassOrder, log_error: float, wider: float = LOG_WIDER_SHARED
+    ) -> tuple[float, float]:
         """About e^log_error apart, and no more than so much wider; or EngineDeclines."""
         for plan in (self.plan, None):
             if plan is None:

@@ -12,8 +12,8 @@ from functools import lru_cache
 from flint import acb, arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line_path import TurnedPath, list_powers
-from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.path import TurnedPath, list_powers
+from tightrope.engines.lines.plan import LinePlan, PassOrder, plan_line
 from tightrope.numerics.balls import ball, ceil_float, floor_float
 
 KEPT_ENDS, KEPT_PATHS = 4096, 2

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.passes.line import enclose_curve
-from tightrope.engines.passes.line_plan import LinePlan, PassOrder, plan_line
+from tightrope.engines.lines.line import enclose_curve
+from tightrope.engines.lines.plan import LinePlan, PassOrder, plan_line
 from tightrope.numerics.floats import Floats
 
 MOST_CANCELLED = 55.0  # bits: then floats are off by a few times what is wanted
