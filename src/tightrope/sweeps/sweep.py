@@ -113,15 +113,22 @@ def _is_unfinished(row: Row) -> bool:
 
 
 def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
-    """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
-    is_quick_grid = all(is_quick(cell) for _, cell in asked)
-    is_small = is_quick_grid and len(asked) <= SOON_DONE
-    if workers == 1 or (workers is None and is_small and not has_chosen_backend()):
+    """Here where that is soon done, or else shared out."""
+    are_quick = all(is_quick(cell) for _, cell in asked)
+    is_soon_done = are_quick and len(asked) <= SOON_DONE
+    if workers == 1 or (workers is None and is_soon_done and not has_chosen_backend()):
         yield from _answer_alone(asked, 1)  # which keeps what all cells share
-        return
+    else:
+        yield from _answer_shared(asked, workers, joining=are_quick)
+
+
+def _answer_shared(
+    asked: list[Asked], workers: int | None, *, joining: bool
+) -> Generator[tuple[Key, Row], None, None]:
+    """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
     pieces = _share_out(asked, workers or os.cpu_count() or 1)
     handed_out = ([cell for _, cell in piece] for piece in pieces)
-    with closing(in_parallel(answer_several, handed_out, workers=workers, joining=is_quick_grid)) as outcomes:
+    with closing(in_parallel(answer_several, handed_out, workers=workers, joining=joining)) as outcomes:
         for place, outcome in outcomes:
             piece = pieces[place]
             if not isinstance(outcome, Exception):
