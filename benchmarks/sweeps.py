@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import tightrope as tr
 from measuring import in_own_process, on_one_thread, versions
+from tightrope.helpers import end_helpers
 from tightrope.parallel import in_parallel
 from tightrope.sweeps.answer import answer_several
 
@@ -57,7 +58,8 @@ def start_workers() -> float:
 def _end_workers() -> None:
     from joblib.externals.loky import get_reusable_executor
 
-    get_reusable_executor().shutdown(wait=True)  # a process counts once it has ended
+    end_helpers()  # a process counts once it has ended
+    get_reusable_executor().shutdown(wait=True)
 
 
 def _spend() -> float:

@@ -13,7 +13,7 @@ import tightrope
 ROOT = Path(tightrope.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = (
-    ("files", "numerics", "extras"),
+    ("files", "numerics", "extras", "helpers"),
     ("parallel", "setting", "pairs"),
     ("theorems", "engines", "samplers"),
     ("curve",),

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tightrope.errors import Described, InvalidSetting, WorkerDied
 from tightrope.extras import install_command
+from tightrope.helpers import find_helpers, keep_helpers
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -21,8 +22,6 @@ TRIES_ALONE = 2  # with no other piece under way, before a piece is blamed for k
 MOST_WORKERS = 1024  # more processes than any machine is good for
 _WORKERS = "Pass a number of processes, 1 or more."
 _AHEAD = 2  # pieces handed out per worker, so that none waits for the next
-_IDLE = 300.0  # seconds until a worker that gets no work ends, as with joblib
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a worker: one
 _RECOUNT = 1.0  # seconds between two looks at the size of a cluster, which may grow
 _LISTEN = 0.5  # seconds that Ray is waited for at a time: no signal is handled inside
 _STOPPED = (
@@ -60,8 +59,9 @@ def in_parallel(
     pool, tries = (None, 0) if workers == 1 else _configure(workers)
     if pool is None:
         return (_shield(work, numbered) for numbered in enumerate(pieces))
-    first = _join(workers) if joining and not has_chosen_backend() else pool
-    return _survive(first, pool, tries, work, pieces)
+    if joining and not has_chosen_backend():
+        return _survive(partial(_run_joined, count_jobs(workers) - 1), pool, tries, work, pieces)
+    return _survive(pool, pool, tries, work, pieces)
 
 
 def has_chosen_backend() -> bool:
@@ -70,6 +70,15 @@ def has_chosen_backend() -> bool:
 
     backend, _ = joblib.parallel.get_active_backend()
     return type(backend).__name__ != "LokyBackend"
+
+
+def count_jobs(workers: int | None) -> int:
+    """How many pieces joblib would have under way: if neither it nor `workers` says, as many as cores."""
+    import joblib
+
+    _, stated = joblib.parallel.get_active_backend()
+    wanted = stated if workers is None else workers
+    return int(joblib.effective_n_jobs(-1 if wanted is None else wanted))
 
 
 def _shield(work: Work, numbered: Numbered) -> Outcome:
@@ -137,7 +146,7 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
     if kind == "RayBackend":
         return _Ray.connect(backend, wanted).run, 1
     # What joblib calls one job is done in this process, where a piece that kills would kill everything.
-    count = joblib.effective_n_jobs(-1 if wanted is None else wanted)
+    count = count_jobs(workers)
     uses_threads = getattr(backend, "uses_threads", False)
     if count == 1 or (uses_threads and backend.nesting_level):  # threads are what joblib gives its workers
         return None, 0
@@ -151,27 +160,18 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
     raise InvalidSetting("joblib's backend", Described(kind), must, remedy)
 
 
-def _join(workers: int | None) -> Pool:
-    """A pool of this process and as many others as make up so many workers."""
-    import joblib
-
-    return partial(_run_joined, joblib.effective_n_jobs(-1 if workers is None else workers) - 1)
-
-
 def _run_joined(
     others: int, work: Work, source: Iterator[Numbered]
 ) -> Generator[Outcome, None, list[Numbered]]:
-    """Others of this machine, and this one, which takes a piece whenever those have work and none is done."""
-    from joblib.externals.loky import get_reusable_executor
-
-    executor = get_reusable_executor(others, timeout=_IDLE, env=dict.fromkeys(_THREADS, "1"))
+    """Helpers of this process, which itself takes a piece whenever those have work and none is done."""
+    helpers = find_helpers(others)
     under_way: dict[int, Any] = {}
     futures: dict[Future[Outcome], int] = {}
     try:
         while True:
             for _, (place, piece) in zip(range(_AHEAD * others - len(futures)), source, strict=False):
                 under_way[place] = piece
-                futures[executor.submit(_shield, work, (place, piece))] = place
+                futures[helpers.submit(_shield, work, (place, piece))] = place
             if not futures:
                 return []
             done, _ = wait(futures, 0, FIRST_COMPLETED)
@@ -187,7 +187,9 @@ def _run_joined(
         return list(under_way.items())
     finally:
         if under_way:
-            executor.shutdown(wait=False, kill_workers=True)
+            helpers.shutdown(wait=False, kill_workers=True)
+        else:
+            keep_helpers(others, helpers)
 
 
 def _run_joblib(

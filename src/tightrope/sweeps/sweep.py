@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tightrope.errors import InvalidSetting, WorkerDied
-from tightrope.parallel import has_chosen_backend, in_parallel
+from tightrope.parallel import count_jobs, has_chosen_backend, in_parallel
 from tightrope.sweeps.answer import LastCurve, answer, answer_several, find_run, is_quick, report_failure
 from tightrope.sweeps.cells import Cell, Key, Row, key_of
 from tightrope.sweeps.grid import Grid
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tightrope.sweeps.results import Results
 
 MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
-SOON_DONE = 200  # quick cells that are answered here before workers would have started, a second
+SOON_DONE = 200  # quick cells that one process answers before another would have started, a second
 _MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
 _PIECES = 8  # per worker, so that all finish at about the same time
 Asked = tuple[Key, Cell]
@@ -115,8 +115,9 @@ def _is_unfinished(row: Row) -> bool:
 def _answer_all(asked: list[Asked], workers: int | None) -> Generator[tuple[Key, Row], None, None]:
     """Here where that is soon done, or else shared out."""
     are_quick = all(is_quick(cell) for _, cell in asked)
-    is_soon_done = are_quick and len(asked) <= SOON_DONE
-    if workers == 1 or (workers is None and is_soon_done and not has_chosen_backend()):
+    if workers is None and are_quick and not has_chosen_backend():
+        workers = max(min(count_jobs(None), math.ceil(len(asked) / SOON_DONE)), 1)
+    if workers == 1:
         yield from _answer_alone(asked, 1)  # which keeps what all cells share
     else:
         yield from _answer_shared(asked, workers, joining=are_quick)

@@ -1,0 +1,50 @@
+"""Processes that help this one, kept from one sweep to the next.
+
+They are our own: joblib adds to its executor what it needs itself, so that neither can use the other's.
+"""
+
+import os
+import signal
+from concurrent.futures import BrokenExecutor
+from contextlib import suppress
+from typing import Any
+
+_IDLE = 300.0  # seconds until a helper that gets no work ends, as joblib's workers do
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a helper: one
+_waiting: dict[int, tuple[int, Any]] = {}  # by whose they are: a fork cannot use those of its parent
+
+
+def find_helpers(count: int) -> Any:
+    """An executor of so many processes, which nobody else has meanwhile."""
+    from joblib.externals.loky import ProcessPoolExecutor  # which may not be installed
+
+    kept, helpers = _waiting.pop(os.getpid(), (0, None))
+    if kept == count:
+        with suppress(BrokenExecutor):  # they may have been killed
+            helpers.submit(bool)
+            return helpers
+    elif helpers is not None:
+        helpers.shutdown(wait=False)
+    one_thread = dict.fromkeys(_THREADS, "1")
+    return ProcessPoolExecutor(count, timeout=_IDLE, env=one_thread, initializer=_begin_helping)
+
+
+def _begin_helping() -> None:
+    """A helper leaves Ctrl-C to the process that it helps, and hands out nothing itself."""
+    import joblib  # which may not be installed where this module is loaded
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    joblib.parallel_config("sequential", n_jobs=1)
+
+
+def keep_helpers(count: int, helpers: Any) -> None:
+    """Let them wait for whoever asks for as many, instead of those that wait already."""
+    end_helpers(wait=False)
+    _waiting[os.getpid()] = count, helpers
+
+
+def end_helpers(*, wait: bool = True) -> None:
+    """End those that wait; they also end when this process does, and after some minutes."""
+    _, helpers = _waiting.pop(os.getpid(), (0, None))
+    if helpers is not None:
+        helpers.shutdown(wait=wait)
