@@ -100,3 +100,12 @@ def safe_rows(out: Path) -> list[dict[str, Any]]:
                 ]
             except sqlite3.OperationalError:  # nothing is in it yet
                 return []
+
+
+def deadly_elsewhere_at_one(piece: tuple[int, int]) -> int:
+    """In every process but the named one."""
+    number, home = piece
+    if number == 1 and os.getpid() != home:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.02)
+    return 2 * number

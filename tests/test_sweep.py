@@ -572,6 +572,7 @@ def test_a_small_grid_of_quick_cells_is_answered_here_unless_workers_are_stated(
         return in_parallel(work, pieces, workers=1)
 
     monkeypatch.setattr("tightrope.sweeps.sweep.in_parallel", noted)
+    monkeypatch.setattr("tightrope.sweeps.sweep.count_jobs", lambda workers: 4)
     quick = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1}
     sweep(quick)
     sweep(quick, workers=2)
@@ -579,7 +580,7 @@ def test_a_small_grid_of_quick_cells_is_answered_here_unless_workers_are_stated(
     sweep(QUICK_GRID)
     with joblib.parallel_config("multiprocessing"):
         sweep(quick)
-    assert asked == [1, 2, None, None, None]
+    assert asked == [1, 2, 2, None, None]
 
 
 def test_one_curve_is_asked_for_all_deltas_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
