@@ -532,6 +532,58 @@ def test_rows_are_the_same_however_many_workers_share_them() -> None:
     assert timeless(sweep(grid, workers=2)) == timeless(sweep(grid, workers=1))
 
 
+# quick cells, so that this process joins; some are refused, each for a reason of its own
+JOINED_GRID: dict[str, object] = {
+    "relation": "remove",
+    "mechanism": "gaussian",
+    "noise_multiplier": [1, 2, -1],
+    "sampling": "poisson",
+    "rate": [0.1, 7],
+    "steps": [100, 150],
+    "grid": [
+        {"ask": "epsilon", "delta": [*(1e-6 * 1.2**i for i in range(FEWEST)), 0.0, 1.0, 2.0]},
+        {"ask": "delta", "epsilon": [0.0, 0.5, -0.5]},
+    ],
+}
+
+
+def test_rows_of_a_joined_sweep_are_those_of_each_question_alone() -> None:
+    rows = timeless(sweep(JOINED_GRID, workers=1))
+    for workers in (2, 3):
+        assert timeless(sweep(JOINED_GRID, workers=workers)) == rows
+    assert {row["error"] is None for row in rows} == {True, False}
+    for row in rows:
+        assert row == {**row, **answer({key: row[key] for key in CELL_KEYS}), "seconds": None}
+        if row["error"] is None:
+            values: dict[str, Any] = dict(row)
+            noise, sampling = tr.Gaussian(noise_multiplier=values["noise_multiplier"]), tr.Poisson(rate=0.1)
+            curve = tr.privacy_curve(tr.Step(noise, sampling) * values["steps"], relation=tr.REMOVE)
+            asked_alone = {"epsilon": curve.epsilon, "delta": curve.delta}[values["ask"]]
+            alone = asked_alone(values["delta"] if values["ask"] == "epsilon" else values["epsilon"])
+            assert (row["lower"], row["upper"]) == (alone.lower, alone.upper)
+
+
+def test_a_joined_sweep_that_is_stopped_goes_on_and_counts_right(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv"
+    states: list[SweepProgress] = []
+
+    def stop(state: SweepProgress) -> None:
+        states.append(state)
+        if state.done == 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(JOINED_GRID, out=path, workers=2, progress=stop)
+    assert [state.done for state in states] == list(range(51))
+    assert list(tmp_path.iterdir()) == [path]
+    assert len(in_file(path)) == 50
+    seen: list[SweepProgress] = []
+    rows = sweep(JOINED_GRID, out=path, workers=2, resume=True, progress=seen.append)
+    assert (seen[0].kept, seen[0].done, seen[-1].done) == (50, 50, len(rows))
+    assert seen[-1].errors == sum(row["error"] is not None for row in rows)
+    assert timeless(rows) == timeless(sweep(JOINED_GRID, workers=1))
+
+
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("relation", ["add", "remove", "add-or-remove", "substitute", "add-or-remove of 3"])
 def test_cells_of_one_run_are_answered_as_if_each_were_alone(mechanism: str, relation: str) -> None:
