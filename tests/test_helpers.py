@@ -5,8 +5,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import joblib
 import pytest
@@ -30,6 +32,10 @@ def joined(count=60, work=my_process):
 def through_joblib(count=6, work=my_process):
     return [found for _, found in in_parallel(work, range(count), workers=2)]
 """
+
+
+def joined(work: Callable[[Any], Any], pieces: Iterable[Any], workers: int = 2) -> dict[int, Any]:
+    return dict(in_parallel(work, pieces, workers=workers, joining=True))
 
 
 def lives(pid: int) -> bool:
@@ -72,18 +78,16 @@ def test_helpers_are_kept_for_the_next_sweep_and_end_with_the_process() -> None:
 
 
 def test_helpers_that_were_killed_while_they_waited_are_replaced() -> None:
-    (helper,) = {pid for _, pid in in_parallel(my_process, range(60), workers=2, joining=True)} - {
-        os.getpid()
-    }
+    (helper,) = {*joined(my_process, range(60)).values()} - {os.getpid()}
     os.kill(helper, signal.SIGKILL)
-    again = [pid for _, pid in in_parallel(my_process, range(60), workers=2, joining=True)]
+    again = list(joined(my_process, range(60)).values())
     assert len(again) == 60
     assert helper not in again
 
 
 def test_another_number_of_helpers_replaces_those_that_wait() -> None:
     for workers in (2, 3, 2):
-        pids = {pid for _, pid in in_parallel(my_process, range(200), workers=workers, joining=True)}
+        pids = {*joined(my_process, range(200), workers).values()}
         assert 2 <= len(pids) <= workers
         assert [count for count, _ in _waiting.values()] == [workers - 1]
     end_helpers()
@@ -100,13 +104,13 @@ def test_sweeps_that_come_in_between_have_helpers_of_their_own() -> None:
 
 def test_a_piece_that_kills_a_helper_every_time_loses_nothing_but_itself() -> None:
     pieces = [(i, os.getpid()) for i in range(30)]
-    outcomes = dict(in_parallel(deadly_elsewhere_at_one, pieces, workers=2, joining=True))
+    outcomes = joined(deadly_elsewhere_at_one, pieces)
     assert isinstance(outcomes.pop(1), WorkerDied)
     assert outcomes == {i: 2 * i for i in range(30) if i != 1}
 
 
 def test_a_helper_hands_out_nothing() -> None:
-    found = dict(in_parallel(processes_within, range(30), workers=2, joining=True))
+    found = joined(processes_within, range(30))
     elsewhere = [inner for outer, inner in found.values() if outer != os.getpid()]
     assert elsewhere
     assert all(inner == {outer} for outer, inner in found.values() if outer != os.getpid())

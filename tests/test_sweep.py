@@ -558,7 +558,7 @@ def test_rows_of_a_joined_sweep_are_those_of_each_question_alone() -> None:
             values: dict[str, Any] = dict(row)
             noise, sampling = tr.Gaussian(noise_multiplier=values["noise_multiplier"]), tr.Poisson(rate=0.1)
             curve = tr.privacy_curve(tr.Step(noise, sampling) * values["steps"], relation=tr.REMOVE)
-            asked_alone = {"epsilon": curve.epsilon, "delta": curve.delta}[values["ask"]]
+            asked_alone: Any = {"epsilon": curve.epsilon, "delta": curve.delta}[values["ask"]]
             alone = asked_alone(values["delta"] if values["ask"] == "epsilon" else values["epsilon"])
             assert (row["lower"], row["upper"]) == (alone.lower, alone.upper)
 
@@ -610,6 +610,20 @@ def test_deltas_of_one_run_are_solved_for_together(monkeypatch: pytest.MonkeyPat
     grid = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1, "steps": [9, 10], "delta": deltas}
     sweep(grid, workers=1)
     assert together == [12] * 6
+
+
+def test_what_is_wrong_with_several_deltas_at_once_is_told_by_none_that_has_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grid = {**QUICK_GRID, "sampling": "poisson", "rate": 0.1, "delta": [1e-7, 1e-6, 1e-5]}
+    expected = timeless(sweep(grid, workers=1))
+
+    def fails(curve: PrivacyCurve, deltas: list[float]) -> None:
+        raise tr.NotPreciseEnough("one of them", "")
+
+    monkeypatch.setattr(PrivacyCurve, "prepare", fails)
+    assert timeless(sweep(grid, workers=1)) == expected
+    assert [row["error"] for row in expected] == [None] * 18
 
 
 def test_a_small_grid_of_quick_cells_is_answered_here_unless_workers_are_stated(

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 _IDLE = 300.0  # seconds until a helper that gets no work ends, as joblib's workers do
-_LOOK = 1.0  # seconds between two looks at whether the helped process lives
+_LOOK = 1.0  # seconds between two looks at whether the process that is helped lives
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a helper: one
 _waiting: dict[int, tuple[int, Any]] = {}  # by whose they are: a fork cannot use those of its parent
 
@@ -28,22 +28,22 @@ def find_helpers(count: int) -> Any:
             return helpers
     elif helpers is not None:
         helpers.shutdown(wait=False)
-    helped = {"initializer": _begin_helping, "initargs": (os.getpid(),)}
-    return ProcessPoolExecutor(count, timeout=_IDLE, env=dict.fromkeys(_THREADS, "1"), **helped)
+    one_thread = dict.fromkeys(_THREADS, "1")
+    return ProcessPoolExecutor(count, timeout=_IDLE, env=one_thread, initializer=_begin_helping)
 
 
-def _begin_helping(helped: int) -> None:
+def _begin_helping() -> None:
     """A helper leaves Ctrl-C to the process that it helps, and hands out nothing itself."""
     import joblib  # which may not be installed where this module is loaded
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     joblib.parallel_config("sequential", n_jobs=1)
-    threading.Thread(target=_end_with, args=(helped,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
-def _end_with(helped: int) -> None:
+def _end_with(parent: int) -> None:
     """Whoever is killed cannot end its helpers. Windows tells of no such death: there they end when idle."""
-    while os.getppid() == helped:
+    while os.getppid() == parent:
         time.sleep(_LOOK)
     os._exit(1)
 

@@ -49,7 +49,8 @@ class LastCurve:
             self._curve, self._run = make(), run
             deltas = self._deltas.get(run, [])
             if len(deltas) > 1:
-                self._curve.prepare(deltas)
+                with suppress(Exception):  # which the row of its own cell will tell
+                    self._curve.prepare(deltas)
         return self._curve
 
 
