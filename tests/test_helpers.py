@@ -21,7 +21,7 @@ from tightrope.sweeps.sweep import WorkerDied
 HERE = Path(__file__).parent
 SOON = 60.0  # seconds in which everything below is over, also on a busy machine
 BEGIN = f"""
-import gc, itertools, os, sys
+import gc, os, sys
 sys.path.insert(0, {str(HERE)!r})
 from pieces import doubled, my_process, pausing
 from tightrope.parallel import in_parallel
@@ -103,10 +103,17 @@ def test_sweeps_that_come_in_between_have_helpers_of_their_own() -> None:
 
 
 def test_a_piece_that_kills_a_helper_every_time_loses_nothing_but_itself() -> None:
-    pieces = [(i, os.getpid()) for i in range(30)]
+    pieces = [(29 - i, os.getpid()) for i in range(30)]  # helpers begin at the end
     outcomes = joined(deadly_elsewhere_at_one, pieces)
-    assert isinstance(outcomes.pop(1), WorkerDied)
-    assert outcomes == {i: 2 * i for i in range(30) if i != 1}
+    assert isinstance(outcomes.pop(28), WorkerDied)
+    assert outcomes == {i: 2 * (29 - i) for i in range(30) if i != 28}
+
+
+def test_this_process_takes_the_first_pieces_and_helpers_the_last() -> None:
+    joined(my_process, range(60))  # which starts them
+    places = [place for place, pid in joined(my_process, range(60)).items() if pid == os.getpid()]
+    assert places == list(range(len(places)))
+    assert 10 < len(places) < 50
 
 
 def test_a_helper_hands_out_nothing() -> None:
@@ -123,9 +130,7 @@ def test_joblib_says_how_many_help_where_nobody_else_does() -> None:
 
 
 def test_who_is_interrupted_by_the_keyboard_ends_with_its_helpers() -> None:
-    script = (
-        "for pid in (pid for _, pid in in_parallel(my_process, itertools.count(), workers=2, joining=True)):"
-    )
+    script = "for pid in (pid for _, pid in in_parallel(my_process, range(10**5), workers=2, joining=True)):"
     script += "\n    print(pid, flush=True)"
     command = [sys.executable, "-u", "-c", BEGIN + script]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -149,7 +154,7 @@ def test_helpers_do_not_outlive_who_is_killed() -> None:
 
 @pytest.mark.parametrize("dropped", ["del outcomes; gc.collect()", "pass"])
 def test_who_listens_no_more_and_closes_nothing_hangs_nowhere(dropped: str) -> None:
-    endless = "in_parallel(my_process, itertools.count(), workers=2, joining=True)"
+    endless = "in_parallel(my_process, range(10**5), workers=2, joining=True)"
     script = f"outcomes = {endless}; pids = {{pid for pid, _ in zip(outcomes, range(100))}}; {dropped}\n"
     pids = said(
         script.replace("{pid for pid, _ in zip", "{pid for (_, pid), _ in zip") + "print(*pids)"

@@ -4,6 +4,7 @@ import pickle
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ def in_parallel(
     go on dying. A piece that still kills its worker when it is alone becomes `WorkerDied`.
 
     On its own machine this process may be `joining`: it is one of the workers, and begins while the others
-    start. That suits pieces that take a second at most, for none is handed out meanwhile, and kill nobody.
+    start. It takes the first pieces and they the last, so that each has neighbours to itself. That suits
+    pieces that are not endless, take a second at most, for none is handed out meanwhile, and kill nobody.
 
     >>> sorted(in_parallel(abs, [-3, 4], workers=1))
     [(0, 3), (1, 4)]
@@ -163,31 +165,35 @@ def _configure(workers: int | None) -> tuple[Pool | None, int]:
 def _run_joined(
     others: int, work: Work, source: Iterator[Numbered]
 ) -> Generator[Outcome, None, list[Numbered]]:
-    """Helpers of this process, which itself takes a piece whenever those have work and none is done."""
+    """Helpers of this process, which itself takes a piece whenever those have work and none is done.
+
+    Where one dies, all that is left is returned, too: this process shall not meet what kills.
+    """
     helpers = find_helpers(others)
+    left = deque(source)
     under_way: dict[int, Any] = {}
     futures: dict[Future[Outcome], int] = {}
     try:
         while True:
-            for _, (place, piece) in zip(range(_AHEAD * others - len(futures)), source, strict=False):
+            while left and len(futures) < _AHEAD * others:
+                place, piece = left.pop()
                 under_way[place] = piece
                 futures[helpers.submit(_shield, work, (place, piece))] = place
             if not futures:
                 return []
             done, _ = wait(futures, 0, FIRST_COMPLETED)
-            own = None if done else next(source, None)
-            if own is not None:
-                yield _shield(work, own)
+            if left and not done:
+                yield _shield(work, left.popleft())
                 continue
             for future in done or wait(futures, None, FIRST_COMPLETED).done:
                 outcome = future.result()
                 del under_way[futures.pop(future)]
                 yield outcome
     except BrokenExecutor:
-        return list(under_way.items())
+        return [*under_way.items(), *left]
     finally:
         if under_way:
-            helpers.shutdown(wait=False, kill_workers=True)
+            helpers.shutdown(kill_workers=True)
         else:
             keep_helpers(others, helpers)
 
