@@ -22,14 +22,15 @@ KEPT_PASSES = 32
 COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
 APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
-LEAST_DELTA = 1e-18  # where dots end
-MOST_DOTS, ENOUGH_DOTS = 600, 40  # and how many are a curve, though further ones take too long
+LEAST_DELTA = 1e-22  # where dots end: all that lies beyond counts as lost, in each pass
+MOST_DOTS, ENOUGH_DOTS = 800, 40  # and how many are a curve, though further ones take too long
 CLOSER, SLOWLY, TOGETHER = 0.03, 1.09, 4  # the same by line integrals, so many of which share a plan
-WIDER, IN_FLOATS = math.log(15.0), 0.1  # what floats may tell less closely; how long they take
+WIDER, IN_FLOATS = math.log(30.0), 0.1  # what floats may tell less closely; how long they take
 MOST_WORK = 120_000_000  # of all dots together: about 5 s
 ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
-OF_CHORDS = 0.05
-FALL = 0.07  # of ln of the curve, from a dot far out to the next: chords are above it by an eighth of its square
+OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
+OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.05  # what a dot may be wrong by, in what chords are off by there
+FALL, RARE = 0.07, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 
@@ -72,7 +73,7 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
         step = step if is_near else min(step * SLOWLY, dots.find_step(step))
         losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
         try:
-            dots.add(losses)
+            dots.add(losses, OF_CHORDS if loss < OUTER * scale else OF_OUTER_CHORDS)
         except LOST:
             if len(dots.found) < ENOUGH_DOTS:
                 raise
@@ -93,24 +94,23 @@ class _Dots:
         """The curve at the last."""
         return self.found[-1][2]
 
-    @property
-    def _closeness(self) -> float:
+    def _find_closeness(self, of_chords: float) -> float:
         """What is asked of a dot, relative to the curve: a share of what chords are off by there."""
         if len(self.found) < 2 or not self.least:
             return CLOSE
         fall = math.log(float(self.found[-2][2]) / float(self.least))
-        return max(CLOSE, OF_CHORDS * fall**2 / 8)
+        return max(CLOSE, of_chords * fall**2 / 8)
 
     def find_step(self, last: float) -> float:
         """How far the next dot may lie from the last: where floats tell dots, chords are as close as that."""
         (_, _, before), (_, _, here) = self.found[-2:]
-        if not self.is_quick or not 0 < here < before:
+        if not self.is_quick or not RARE < here < before:
             return math.inf
         return last * FALL / math.log(float(before) / float(here))
 
-    def add(self, losses: list[float]) -> None:
+    def add(self, losses: list[float], of_chords: float) -> None:
         """Dots there, in floats as long as those tell them."""
-        log_error = math.log(self._closeness * float(self.least))
+        log_error = math.log(self._find_closeness(of_chords) * float(self.least))
         for i, loss in enumerate(losses):
             of = self._at(loss)
             try:
