@@ -1,7 +1,7 @@
 """The curve of a pass with an exchanged record far out, where one difference alone makes the sum positive.
 
-Of S = D_1 + ... + D_n let one D_i have z > b, and all others z <= b: then E(S - k)_+ is n times the integral of
-C(D(z) - k) over z > b, C(x) = E(S' + x)_+ the curve of the n - 1 others, and what other sums add is charged.
+Of S = D_1 + ... + D_n let one D_i have z > b, and all others z <= b: then E(S - k)_+ is n times the integral
+of C(D(z) - k) over z > b, C(x) = E(S' + x)_+ the curve of the n - 1 others. What other sums add is charged.
 S' has no large differences, so that few nodes tell C at all x, in floats, with all errors charged:
 theorems/proofs/line_integrals.md, number 8.
 """
@@ -57,15 +57,12 @@ class SmallSums:
         charges = charges + self._charge(moment, off, more, top)
         # e^{tilt x + top} is in floats already, with its roundings
         exponents = self.plan.tilt * self.x + top
-        if not LEAST_EXPONENT < float(exponents.min()):
+        if not float(exponents.min()) > LEAST_EXPONENT:
             raise EngineDeclines("small differences that floats do not tell")
         scale = np.exp(exponents)
         high = (sums + charges) * scale * (1 + SUM_ROOM)
-        ratio = (-self.tilt * self.period).exp()
-        # what lies a period to the left is at most C(x) + its distance
-        left = ceil_float(self.period * ratio / (1 - ratio) ** 2)
-        low = (sums - charges) * scale * (1 - SUM_ROOM) - left - self._bound_right(more)
-        low = low * floor_float(1 - ratio)
+        low = (sums - charges) * scale * (1 - SUM_ROOM) - self._bound_left() - self._bound_right(more)
+        low = low * floor_float(1 - self._ratio)  # what lies periods to the left is C(x) too
         low = np.maximum.accumulate(np.maximum(low, 0.0) * (1 - SUM_ROOM))  # C rises
         high = np.minimum.accumulate((np.maximum(high, 0.0) * (1 + SUM_ROOM))[::-1])[::-1]
         if not (np.isfinite(high).all() and np.isfinite(low).all()):
@@ -106,6 +103,15 @@ class SmallSums:
         beyond = most**n / (arb.pi() * self.path.height)
         return ceil_float((wrong + beyond) * (-arb(top)).exp())
 
+    @property
+    def _ratio(self) -> arb:
+        """By how much less a period further to the left counts."""
+        return (-self.tilt * self.period).exp()
+
+    def _bound_left(self) -> float:
+        """What lies periods to the left, at most, beside C(x) itself."""
+        return ceil_float(self.period * self._ratio / (1 - self._ratio) ** 2)
+
     def _bound_right(self, more: arb) -> Floats:
         """What lies periods to the right, at most."""
         tilt = arb(self.plan.call_tilt)
@@ -127,24 +133,27 @@ class FarCurve:
         self.unseen = of.allocation.batches - self.n
         up, down = (math.exp(side * self.a * plan.line.right - self.a**2 / 2) for side in (1, -1))
         # places of large differences; the first one is where they begin
-        self.places = up - self.t * down + plan.step * np.arange(plan.count)
-        self.x = self.places - self.unseen * (self.t - 1)
+        first = up - self.t * down
+        self.places: Floats = first + plan.step * np.arange(plan.count, dtype=np.float64)
+        self.x: Floats = self.places - self.unseen * (self.t - 1)
         if not self.places[0] > 0:
             raise EngineDeclines("large differences that are negative")
 
     def enclose(self) -> tuple[arb, arb]:
         """Not above and not below E(S - k)_+."""
-        a, start = ball(self.of.separation), arb(self.plan.line.right)
         if not self.path.at(arb(self.plan.line.left)) <= 0:
             raise EngineDeclines("a path that does not reach far enough")
-        below, beyond = _beyond(-arb(self.plan.line.left)), _beyond(start)
+        below, beyond = _beyond(-arb(self.plan.line.left)), _beyond(arb(self.plan.line.right))
         small = SmallSums(self.path, self.n - 1, self.x)
         low, above = small.enclose(arb(0))
         lower = np.maximum(low, self._lowest(self.x)), above
         least, most = self._integrate(lower, small.enclose(below + beyond)[1])
-        # the second large difference, whatever the others do
-        second = self.n * (self.n - 1) * beyond * _beyond(start - a) / 2
-        return self.n * arb(least), self.n * arb(most) + second + self._bound_calm(below)
+        return self.n * arb(least), self.n * arb(most) + self._bound_second(beyond) + self._bound_calm(below)
+
+    def _bound_second(self, beyond: arb) -> arb:
+        """What a second large difference and all further ones add, whatever the others do."""
+        start = arb(self.plan.line.right) - ball(self.of.separation)
+        return self.n * (self.n - 1) * beyond * _beyond(start) / 2
 
     def _bound_calm(self, below: arb) -> arb:
         """Sums without a large difference, as e t x <= e^{t x}."""

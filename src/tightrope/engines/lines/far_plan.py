@@ -88,7 +88,7 @@ class _FarPlanner:
         """The least z from where on a second large difference is rare enough."""
         pairs = math.log(self.n * (self.n - 1) / 2) + log_ndtr(-PLACES) + log_ndtr(self.a - PLACES)
         up = np.exp(self.a * PLACES - self.a**2 / 2)
-        share = (up - self.t * math.exp(-self.a**2) / up) / self.short_by
+        share = (up - self.t * math.exp(-(self.a**2)) / up) / self.short_by
         is_start = (pairs <= self.log_error - LOG_HALF) & (share >= LEAST_START) & (share < LARGEST_START)
         if not is_start.any():
             raise EngineDeclines("large differences that are not rare")

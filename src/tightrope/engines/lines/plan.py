@@ -207,7 +207,9 @@ class _Planner:
         wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, LOG_SPARE)
         others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
         panels = tuple(
-            make_panels(law, self.shift, PlannedTilts(tilt, wanted, others, -math.log(self.n) - LOG_SPARE), height)
+            make_panels(
+                law, self.shift, PlannedTilts(tilt, wanted, others, -math.log(self.n) - LOG_SPARE), height
+            )
         )
         points = [panel.points for panel in panels]
         most_work = MOST_LINE_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
@@ -319,6 +321,7 @@ class _Planner:
         # of those that bound the alias the smallest: for larger ones the path needs more points
         call, put = (int(np.argmax(each[best] <= shortest[best])) for each in (periods, others))
         return float(tilts[best]), float(tilts[call]), float(tilts[put]), float(shortest[best])
+
 
 def find_height(
     law: DifferenceLaw, tilt: float, count: int, log_allowed: float, first: float, most: float
