@@ -132,8 +132,8 @@ class LinePlan:
         return self.nodes * sum(panel.points for panel in self.panels)
 
 
-class _Law:
-    """D on cells of z, and its moments."""
+class DifferenceLaw:
+    """D on cells of z, and its moments: to plan with."""
 
     def __init__(self, a: float, t: float, left: float, right: float) -> None:
         self.a, self.t, self.left, self.right = a, t, left, right
@@ -198,14 +198,18 @@ class _Planner:
     def plan(self) -> LinePlan:
         law, keeps_jumps = self._cut_law()
         tilt, call_tilt, put_tilt, period = self._tilt(law)
-        height, turn = self._find_height(law, tilt, 2 * math.pi / period)
+        step, first = 2 * math.pi / period, FIRST_HEIGHT / self.deviation
+        allowed = self.log_error + tilt * self.k
+        height, turn = find_height(law, tilt, self.n, allowed, first, MOST_LINE_WORK / 50 * step)
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
         height = nodes * 2 * math.pi / period
         log_moment, log_size = law.log_moment(tilt), self._log_size(law, tilt)
         wanted = log_moment - math.log(self.n) - max(log_size - self.log_error, LOG_SPARE)
         others = () if self.of.is_put else (call_tilt, -put_tilt) if self.t else (call_tilt,)
         panels = tuple(
-            _make_panels(law, self.shift, _Tilts(tilt, wanted, others, -math.log(self.n) - LOG_SPARE), height)
+            make_panels(
+                law, self.shift, PlannedTilts(tilt, wanted, others, -math.log(self.n) - LOG_SPARE), height
+            )
         )
         points = [panel.points for panel in panels]
         most_work = MOST_LINE_WORK if self.most_cancelled == math.inf else MOST_FLOAT_WORK
@@ -229,13 +233,13 @@ class _Planner:
             bits=bits,
         )
 
-    def _cut_law(self) -> tuple[_Law, bool]:
+    def _cut_law(self) -> tuple[DifferenceLaw, bool]:
         """The law of one difference between the ends of a path; whether jumps beyond are told apart."""
         right, keeps_jumps = self._cut()
-        law = _Law(self.a, self.t, self._find_left(0.0), right)
+        law = DifferenceLaw(self.a, self.t, self._find_left(0.0), right)
         first = self._tilt(law)[0]
         left = self._find_left(self._log_size(law, first) - law.log_moment(first))
-        return _Law(self.a, self.t, left, right if keeps_jumps else max(right, -left)), keeps_jumps
+        return DifferenceLaw(self.a, self.t, left, right if keeps_jumps else max(right, -left)), keeps_jumps
 
     def _find_cancelled(self, log_size: float, tilt: float, period: float) -> float:
         """Bits that cancel, about: of the integral itself, or of what is taken off it."""
@@ -244,7 +248,7 @@ class _Planner:
             away = float(self._log_away(np.array(tilt), np.array(period)))
         return float(self._cancelled(np.array(max(log_size, away))))
 
-    def _log_size(self, law: _Law, tilt: float) -> float:
+    def _log_size(self, law: DifferenceLaw, tilt: float) -> float:
         """ln of what an integral of absolute values would be, about."""
         return self.n * law.log_moment(tilt) - tilt * self.k - math.log(2 * abs(tilt))
 
@@ -280,17 +284,17 @@ class _Planner:
         good = (beyond > LEAST_PLANNED) & (log_ndtr(-places) + short <= self.log_each - LOG_SPARE)
         return (float(places[np.argmax(good)]), True) if good.any() else (far, False)
 
-    def _tilt(self, law: _Law) -> tuple[float, float, float, float]:
+    def _tilt(self, law: DifferenceLaw) -> tuple[float, float, float, float]:
         """The tilt of the line, those that bound its alias above and below, and the period."""
         return self._tilt_put(law) if self.of.is_put else self._tilt_call(law)
 
-    def _tilt_put(self, law: _Law) -> tuple[float, float, float, float]:
+    def _tilt_put(self, law: DifferenceLaw) -> tuple[float, float, float, float]:
         sizes = self.n * law.log_moments(-self.tilts) + self.tilts * self.k
         tilt = float(self.tilts[np.argmin(sizes - 2 * np.log(self.tilts))])
         period = max(self.k * (1 + 1e-9), (math.log(self.n) - self.log_error) / tilt)
         return -tilt, tilt, tilt, period
 
-    def _tilt_call(self, law: _Law) -> tuple[float, float, float, float]:
+    def _tilt_call(self, law: DifferenceLaw) -> tuple[float, float, float, float]:
         """The tilt, of those up to the saddle, with the shortest period, and those that bound its alias."""
         tilts = self.tilts
         sizes = self.n * law.log_moments(tilts) - tilts * self.k
@@ -318,27 +322,33 @@ class _Planner:
         call, put = (int(np.argmax(each[best] <= shortest[best])) for each in (periods, others))
         return float(tilts[best]), float(tilts[call]), float(tilts[put]), float(shortest[best])
 
-    def _find_height(self, law: _Law, tilt: float, step: float) -> tuple[float, float]:
-        """Where the line may end, and the turn of the path that shows it."""
-        turns = np.geomspace(1e-4, 1.0, TURNS_COMPARED) * min(2 * QUARTER_TURN / self.a, 2 * MOST_PATH_SHIFT)
-        tilted = np.multiply.outer(tilt * np.cos(self.a * turns), law.differences) + law.log_masses
-        falls = np.multiply.outer(np.sin(self.a * turns), law.sums)
-        ends = [max(tilt * law.at(z)[0], 0.0) - z * z / 2 - LOG_ROOT for z in (law.left, law.right)]
-        sides = np.log(turns) + np.logaddexp(ends[0], ends[1])
-        height = FIRST_HEIGHT / self.deviation
-        for _ in range(MOST_HEIGHTS):
-            logs = turns * turns / 2 + np.logaddexp(_log_sums(tilted - height * falls), sides)
-            best = int(np.argmin(logs))
-            if self.n * float(logs[best]) - tilt * self.k - math.log(math.pi * height) <= self.log_error:
-                return height, float(turns[best])
-            height *= HEIGHTS_GROW
-            if height / step > MOST_LINE_WORK / 50:
-                break
-        raise EngineDeclines("a sum whose line integral would take too long")
+
+def find_height(
+    law: DifferenceLaw, tilt: float, count: int, log_allowed: float, first: float, most: float
+) -> tuple[float, float]:
+    """Where a line may end: from there on `count` transforms are about e^log_allowed; and the turn of z.
+
+    That of the path which shows it. Heights are tried from the first to the last.
+    """
+    turns = np.geomspace(1e-4, 1.0, TURNS_COMPARED) * min(2 * QUARTER_TURN / law.a, 2 * MOST_PATH_SHIFT)
+    tilted = np.multiply.outer(tilt * np.cos(law.a * turns), law.differences) + law.log_masses
+    falls = np.multiply.outer(np.sin(law.a * turns), law.sums)
+    ends = [max(tilt * law.at(z)[0], 0.0) - z * z / 2 - LOG_ROOT for z in (law.left, law.right)]
+    sides = np.log(turns) + np.logaddexp(ends[0], ends[1])
+    height = first
+    for _ in range(MOST_HEIGHTS):
+        logs = turns * turns / 2 + np.logaddexp(_log_sums(tilted - height * falls), sides)
+        best = int(np.argmin(logs))
+        if count * float(logs[best]) - math.log(math.pi * height) <= log_allowed:
+            return height, float(turns[best])
+        height *= HEIGHTS_GROW
+        if height > most:
+            break
+    raise EngineDeclines("a sum whose line integral would take too long")
 
 
 @dataclass(frozen=True)
-class _Tilts:
+class PlannedTilts:
     """That of the line and those of bounds, and ln of the errors that their moments may have."""
 
     tilt: float
@@ -352,7 +362,7 @@ class _Tilts:
         return max(max(0.0, *(tilt * end for end in ends)) - wanted for tilt, wanted in exponents)
 
 
-def _make_panels(law: _Law, shift: float, tilts: _Tilts, height: float) -> Iterator[Panel]:
+def make_panels(law: DifferenceLaw, shift: float, tilts: PlannedTilts, height: float) -> Iterator[Panel]:
     """Panels whose ellipses stay where the integrand is bounded, with points for the error that is wanted."""
     thin, wide = (ELLIPSE - 1 / ELLIPSE) / 2, (ELLIPSE + 1 / ELLIPSE) / 2
     count = math.ceil((law.right - law.left) * thin / (2 * shift) * (1 + 1e-9))

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from tightrope.engines.dots import Dot, TwoSidedDot, connect_dots, stay_below
 from tightrope.engines.face import ABOVE, EngineDeclines, Side
-from tightrope.engines.lines.floats import FloatLines
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder, plan_line
+from tightrope.engines.lines.quick import QuickLines
 from tightrope.engines.passes.cells import as_pair, collect, order_cells
 from tightrope.engines.passes.exchanged import bound_divergence, label_outputs
 from tightrope.engines.passes.refusal import LOST
@@ -22,13 +22,15 @@ KEPT_PASSES = 32
 COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
 APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
 NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
-LEAST_DELTA = 1e-18  # where dots end
-MOST_DOTS, ENOUGH_DOTS = 400, 40  # and how many are a curve, though further ones take too long
-CLOSER, SLOWLY, TOGETHER = 0.03, 1.09, 4  # the same by line integrals, so many of which share a plan
+LEAST_DELTA = 1e-22  # where dots end: all that lies beyond counts as lost, in each pass
+MOST_DOTS, ENOUGH_DOTS = 1200, 40  # and how many are a curve, though further ones take too long
+CLOSER, SLOWLY, TOGETHER = 0.02, 1.09, 4  # the same by line integrals, so many of which share a plan
 WIDER, IN_FLOATS = math.log(30.0), 0.1  # what floats may tell less closely; how long they take
-MOST_WORK = 120_000_000  # of all dots together: about 5 s
+MOST_WORK = 200_000_000  # of all dots together: about 6 s
 ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
-OF_CHORDS = 0.002
+OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
+OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.1  # what a dot may be wrong by, in what chords are off by there
+FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
 FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 
@@ -68,10 +70,10 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
     dots = _Dots(pair, [(Fraction(1), Fraction(low), Fraction(high))])
     while len(dots.found) < MOST_DOTS and dots.least >= LEAST_DELTA:
         is_near = loss < NEAR * scale
-        step = step if is_near else step * SLOWLY
+        step = step if is_near else min(step * SLOWLY, dots.find_step(step))
         losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
         try:
-            dots.add(losses)
+            dots.add(losses, OF_CHORDS if loss < OUTER * scale else OF_OUTER_CHORDS)
         except LOST:
             if len(dots.found) < ENOUGH_DOTS:
                 raise
@@ -85,32 +87,40 @@ class _Dots:
 
     def __init__(self, pair: Allocation, found: list[TwoSidedDot]) -> None:
         self.pair, self.found, self.work = pair, found, 0.0
-        self.floats = FloatLines()
+        self.quick, self.is_quick = QuickLines(), True
 
     @property
     def least(self) -> Fraction:
         """The curve at the last."""
         return self.found[-1][2]
 
-    @property
-    def _closeness(self) -> float:
+    def _find_closeness(self, of_chords: float) -> float:
         """What is asked of a dot, relative to the curve: a share of what chords are off by there."""
         if len(self.found) < 2 or not self.least:
             return CLOSE
         fall = math.log(float(self.found[-2][2]) / float(self.least))
-        return max(CLOSE, OF_CHORDS * fall**2 / 8)
+        return max(CLOSE, of_chords * fall**2 / 8)
 
-    def add(self, losses: list[float]) -> None:
+    def find_step(self, last: float) -> float:
+        """How far the next dot may lie from the last: where floats tell dots, chords are as close as that."""
+        (_, _, before), (_, _, here) = self.found[-2:]
+        if not self.is_quick or not RARE < here < before:
+            return math.inf
+        return last * FALL / math.log(float(before) / float(here))
+
+    def add(self, losses: list[float], of_chords: float) -> None:
         """Dots there, in floats as long as those tell them."""
-        log_error = math.log(self._closeness * float(self.least))
+        log_error = math.log(self._find_closeness(of_chords) * float(self.least))
         for i, loss in enumerate(losses):
             of = self._at(loss)
             try:
-                ends = self.floats.enclose(of, log_error, WIDER)
+                ends = self.quick.enclose(of, log_error, WIDER)
             except LOST:
+                self.is_quick = False
                 self._add_in_balls(losses[i:], log_error)
                 return
-            self._spend(self.floats.work * IN_FLOATS)
+            self.is_quick = True
+            self._spend(self.quick.work * IN_FLOATS)
             self._keep(of, ends)
 
     def _add_in_balls(self, losses: list[float], log_error: float) -> None:

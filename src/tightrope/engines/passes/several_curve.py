@@ -9,7 +9,7 @@ from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, EngineRow, LogBounds, Side
 from tightrope.engines.passes.refusal import LOST
-from tightrope.engines.saddle import explodes_early
+from tightrope.engines.saddle import epsilon_estimate, explodes_early
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
@@ -20,6 +20,7 @@ LEAST_VARIANCE = 0.03  # of the normal part of all losses: where it is less, int
 LEAST_CURVE_VARIANCE = 0.0001  # the same of whole passes in which a record is exchanged
 MOST_EVALUATIONS = 1_000_000
 CLOSE = 1e-3  # the accuracy that is asked for even in a rough search, so that its tables serve again
+MOST_UNEVEN = 150.0  # of losses at the tilt that tells delta, over those at tilt 1: their variances
 SHARE, SLOW_SHARE = 1000, 50  # of the accuracy that each error may take; of an exchanged record it costs time
 
 Ask = Callable[[ComposedCurve, float], tuple[float, float]]  # a curve, and how closely
@@ -45,10 +46,24 @@ class SeveralPasses:
         return _compose(self.schedule, self._engine)
 
     def _explodes_early(self, delta: float) -> bool:
-        """Whether no contour tells delta: few passes of many batches, whose rarest losses are huge."""
+        """Whether no contour tells delta well: few passes of many batches, whose rarest losses are huge.
+
+        Either moments explode before they tell delta, or rare losses decide, beside which all others are so
+        small that what a contour adds up is far larger than delta.
+        """
+        cumulants, log_delta = self._engine.cumulants, math.log(delta)
         with suppress(*LOST):
-            return explodes_early(self._engine.cumulants, math.log(delta))
+            tilt = epsilon_estimate(cumulants, log_delta)[1]
+            if self._has_curves and cumulants(tilt)[2] > MOST_UNEVEN * cumulants(1.0)[2]:
+                return True
+            return explodes_early(cumulants, log_delta)
         return False
+
+    @property
+    def _has_curves(self) -> bool:
+        """Whether finite pairs are close, since all passes are whole ones in which a record is exchanged."""
+        passes = [pair for pair, _ in self.schedule if pair.is_pass]
+        return all(isinstance(pair, Allocation) and has_curve(pair) for pair in passes)
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:

@@ -14,9 +14,10 @@ import numpy as np
 from flint import acb, arb, ctx
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.lines.floats import FLOAT_CANCELLED, FloatLines
+from tightrope.engines.lines.floats import FLOAT_CANCELLED
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder, plan_line
+from tightrope.engines.lines.quick import QuickLines
 from tightrope.engines.transforms.curve_sketch import guess_curve_logs
 from tightrope.engines.transforms.pair_moments import LINE_PARTS, LOG_RUN_DECAY, PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
@@ -195,6 +196,10 @@ def _guess_seconds(of: PassOrder, log_error: float) -> float:
     plan = plan_line(of, log_error, FLOAT_CANCELLED)
     if plan.cancelled <= MOST_LOST:
         return plan.work * PER_FLOAT_WORK + PER_FLOAT_LINE
+    quick = QuickLines()
+    with suppress(EngineDeclines):
+        quick.enclose(of, log_error)
+        return quick.work * PER_FLOAT_WORK + PER_FLOAT_LINE
     return plan_line(of, log_error).work * PER_WORK + PER_LINE
 
 
@@ -203,7 +208,7 @@ class _Lines:
 
     def __init__(self, law: PairLaw, patience: float) -> None:
         self.law, self.left = law, patience
-        self.floats = FloatLines()
+        self.quick = QuickLines()
 
     def enclose(self, of: PassOrder, log_error: float) -> arb:
         """Nothing is asked where Chernoff's bound is less than what may be wrong."""
@@ -211,7 +216,7 @@ class _Lines:
         if not log_most > log_error:
             return arb(0).union(arb(log_most).exp())
         try:
-            low, high = self.floats.enclose(of, log_error)
+            low, high = self.quick.enclose(of, log_error)
         except EngineDeclines:
             self.left -= plan_line(of, log_error).work * PER_WORK + PER_LINE
             if self.left < 0:

@@ -25,6 +25,7 @@ LOG_CLOSE = 6.0  # below what is expected of a dot: what it may be wrong by
 NARROW_VALUE = 0.02  # of a value: how wide it may be
 MOST_TRIES, MOST_SKETCHED, ENOUGH_SKETCHED = 5, 80, 6
 LOG_LEAST_DELTA = -70.0  # of the last dot
+LOG_EARLY = -8.0  # of the last dot that lines tell, above which they end too early
 TURNED_DOTS, LOG_LEAST_TURNED = 28, -45.0  # told at once, by turned normals; and down to which ln delta
 SKETCH_PATIENCE = 4.0  # seconds, about, for those
 POINTS_PER_PIECE, PIECES_PER_OCTAVE = 8, 10  # of a sketch
@@ -55,10 +56,7 @@ class CurveSketch:
         self.law = law
         step = ShiftPair.of_normals(law.separation)
         self._pass = Allocation(step, law.batches, law.seen, is_exchanged=True)
-        try:
-            places, logs = self._find_dots()
-        except EngineDeclines:  # few batches and little noise
-            places, logs = self._turn_dots()
+        places, logs = self._choose_dots()
         self._end, self._spline = places[-1], CubicSpline(places, logs)
         self._missing = logs[-1] - float(_guess_alone(law, np.array([places[-1]]))[0])
         # one batch alone makes moments explode far out, at the square of the separation times the tilt
@@ -70,6 +68,18 @@ class CurveSketch:
         self._x = np.add.outer(middle, 0.0 * nodes).ravel() + np.multiply.outer(half, nodes).ravel()
         self._log_weights = np.log(np.multiply.outer(half, weights).ravel())
         self._logs = self.log_curve(self._x)
+
+    def _choose_dots(self) -> tuple[list[float], list[float]]:
+        """By lines, or where those end early, since batches are few and noise is little, by turned normals."""
+        try:
+            found = self._find_dots()
+        except EngineDeclines:
+            return self._turn_dots()
+        if found[1][-1] > LOG_EARLY:
+            with suppress(EngineDeclines):
+                turned = self._turn_dots()
+                return turned if turned[0][-1] > found[0][-1] else found
+        return found
 
     def _find_dots(self) -> tuple[list[float], list[float]]:
         first = self._tell(0.0, -LOG_CLOSE)

@@ -1,0 +1,35 @@
+"""The curve of a pass with an exchanged record at one point after another, by whichever floats tell it."""
+
+from contextlib import suppress
+
+from tightrope.engines.face import EngineDeclines
+from tightrope.engines.lines.far import FarLines
+from tightrope.engines.lines.floats import LOG_WIDER_SHARED, FloatLines
+from tightrope.engines.lines.plan import PassOrder
+
+FAR_WORK = 1_000_000  # of a far point, about, in nodes of a line times points of its path
+
+
+class QuickLines:
+    """By one line for all of the sum, or by its large differences: what told the last is asked first."""
+
+    def __init__(self) -> None:
+        self._lines, self._far = FloatLines(), FarLines()
+        self._is_far = False
+
+    @property
+    def work(self) -> int:
+        """Of the last, in nodes of a line times points of its path."""
+        return FAR_WORK if self._is_far else self._lines.work
+
+    def enclose(
+        self, of: PassOrder, log_error: float, wider: float = LOG_WIDER_SHARED
+    ) -> tuple[float, float]:
+        """About e^log_error apart, and no more than so much wider; or EngineDeclines."""
+        for is_far in (self._is_far, not self._is_far):
+            told = self._far if is_far else self._lines
+            with suppress(EngineDeclines):
+                found = told.enclose(of, log_error, wider)
+                self._is_far = is_far
+                return found
+        raise EngineDeclines("a curve that floats do not tell")
