@@ -12,6 +12,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 
 def cluster_of(workers: int) -> Any:
     """A Dask cluster of so many processes of one thread each, which are started again when they die."""
@@ -26,6 +28,15 @@ def doubled(piece: int) -> int:
     if piece < 0:
         raise ValueError(f"{piece} is negative")
     return 2 * piece
+
+
+def threads_of_libraries(piece: int) -> tuple[int, int]:
+    """Whose work this is, and the most threads that a library of arrays would take in it."""
+    import threadpoolctl
+
+    np.ones((2, 2)) @ np.ones((2, 2))
+    time.sleep(0.02)
+    return os.getpid(), max(library["num_threads"] for library in threadpoolctl.threadpool_info())
 
 
 class Unpicklable(Exception):

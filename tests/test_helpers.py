@@ -12,8 +12,9 @@ from typing import Any
 
 import joblib
 import pytest
+import threadpoolctl
 
-from pieces import deadly_elsewhere_at_one, my_process, pausing, processes_within
+from pieces import deadly_elsewhere_at_one, my_process, pausing, processes_within, threads_of_libraries
 from tightrope.helpers import _waiting, end_helpers
 from tightrope.parallel import count_jobs, in_parallel
 from tightrope.sweeps.sweep import WorkerDied
@@ -174,3 +175,13 @@ if not (child := os.fork()):
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), {*joined()} == before)
 """
     assert said(script) == "1 True"
+
+
+def test_everyone_works_on_one_thread_while_they_share_the_cores() -> None:
+    with threadpoolctl.threadpool_limits(2):
+        before = {library["num_threads"] for library in threadpoolctl.threadpool_info()}
+        found = joined(threads_of_libraries, range(200)).values()
+        after = {library["num_threads"] for library in threadpoolctl.threadpool_info()}
+    assert {threads for _, threads in found} == {1}
+    assert os.getpid() in {process for process, _ in found}
+    assert before == after == {2}

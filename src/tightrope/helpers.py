@@ -7,8 +7,9 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 _IDLE = 300.0  # seconds until a helper that gets no work ends, as joblib's workers do
@@ -30,6 +31,19 @@ def find_helpers(count: int) -> Any:
         helpers.shutdown(wait=False)
     one_thread = dict.fromkeys(_THREADS, "1")
     return ProcessPoolExecutor(count, timeout=_IDLE, env=one_thread, initializer=_begin_helping)
+
+
+def find_limit() -> Callable[[], AbstractContextManager[object]]:
+    """What keeps this process to one thread while it works beside its helpers, as they are kept.
+
+    Its matrices are small: more threads wait for each other, and do so on the cores that the helpers need.
+    """
+    try:
+        import threadpoolctl
+    except ModuleNotFoundError:  # whoever installed joblib for something else loses time and nothing more
+        return nullcontext
+    libraries = threadpoolctl.ThreadpoolController()
+    return lambda: libraries.limit(limits=1)
 
 
 def _begin_helping() -> None:

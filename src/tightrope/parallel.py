@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tightrope.errors import Described, InvalidSetting, WorkerDied
 from tightrope.extras import install_command
-from tightrope.helpers import find_helpers, keep_helpers
+from tightrope.helpers import find_helpers, find_limit, keep_helpers
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -170,6 +170,7 @@ def _run_joined(
     Where one dies, all that is left is returned, too: this process shall not meet what kills.
     """
     helpers = find_helpers(others)
+    on_one_thread = find_limit()
     left = deque(source)
     under_way: dict[int, Any] = {}
     futures: dict[Future[Outcome], int] = {}
@@ -183,7 +184,9 @@ def _run_joined(
                 return []
             done, _ = wait(futures, 0, FIRST_COMPLETED)
             if left and not done:
-                yield _shield(work, left.popleft())
+                with on_one_thread():
+                    outcome = _shield(work, left.popleft())
+                yield outcome
                 continue
             for future in done or wait(futures, None, FIRST_COMPLETED).done:
                 outcome = future.result()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
 SOON_DONE = 200  # quick cells that one process answers before another would have started, a second
 _MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
-_PIECES = 32  # per worker, so that all finish at about the same time
+_PIECES = 64  # per worker, so that all finish at about the same time
 Asked = tuple[Key, Cell]
 __all__ = ["Grid", "SweepProgress", "WorkerDied", "in_parallel", "sweep"]
 

@@ -70,7 +70,7 @@ class CurveSketch:
         self._logs = self.log_curve(self._x)
 
     def _choose_dots(self) -> tuple[list[float], list[float]]:
-        """By lines, or where those end early, since batches are few and noise is little, by turned normals."""
+        """By lines, or where those end early (few batches, little noise) by turned normals."""
         try:
             found = self._find_dots()
         except EngineDeclines:
