@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -21,9 +22,9 @@ from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 
 
-def order_of(noise: float, batches: int, epsilon: float) -> PassOrder:
+def order_of(noise: float, batches: int, epsilon: float, seen: int | None = None) -> PassOrder:
     step = ShiftPair.of_normals(1 / Fraction(noise))
-    return PassOrder(Allocation(step, batches, batches, is_exchanged=True), epsilon)
+    return PassOrder(Allocation(step, batches, seen or batches, is_exchanged=True), epsilon)
 
 
 def plan_of(of: PassOrder, log_error: float) -> LinePlan:
@@ -47,6 +48,27 @@ def test_floats_and_balls_enclose_the_same_curves() -> None:
         assert least <= high
         told += high - low <= 4 * math.exp(-20.0)
     assert told > 13
+
+
+def test_floats_and_balls_enclose_the_same_curves_of_passes_that_were_only_begun() -> None:
+    """A plan is for an epsilon nearby, with another threshold; an order may be a fraction."""
+    rng = random.Random(6)
+    told = 0
+    for _ in range(16):
+        noise = math.exp(rng.uniform(math.log(0.6), math.log(6)))
+        batches = round(math.exp(rng.uniform(math.log(3), math.log(50_000))))
+        seen = rng.randint(1, batches - 1)
+        scale = math.sqrt(math.expm1(1 / noise**2) * seen) / batches
+        of = order_of(noise, batches, rng.uniform(0, 3) * scale, seen)
+        plan = plan_of(order_of(noise, batches, of.epsilon * rng.uniform(0.98, 1.02), seen), -20.0)
+        if rng.random() < 0.5:
+            of = replace(of, exact_order=Fraction(math.exp(of.epsilon)))
+        low, high = enclose_in_floats(of, plan)
+        least, most = enclose_curve(of, -23.0)
+        assert low <= most
+        assert least <= high
+        told += high - low <= 8 * math.exp(-20.0)
+    assert told > 12
 
 
 @pytest.mark.parametrize(

@@ -177,8 +177,12 @@ def _ask_pass(single: Allocation, schedule: Schedule, side: Side, mesh: Mesh) ->
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
     """By transforms where all passes have them; else, or where those decline, between finite pairs."""
-    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms  # loads flint
+    from tightrope.engines.passes.several_curve import (  # which loads flint
+        SeveralPasses,
+        passes_have_transforms,
+        settle_begun,
+    )
 
     if passes_have_transforms(schedule):
-        return SeveralPasses(schedule, side, lambda: compose(schedule, side, mesh))
+        return SeveralPasses(settle_begun(schedule, side), side, lambda: compose(schedule, side, mesh))
     return compose(schedule, side, mesh)

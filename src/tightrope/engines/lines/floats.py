@@ -1,4 +1,4 @@
-"""Line integrals in floats, with all that rounding can do charged: of whole passes with an exchanged record.
+"""Line integrals in floats, with all that rounding can do charged: of passes with an exchanged record.
 
 The same line and the same bounds as in `line`, some ten times as fast. What are bounds by themselves is
 computed with room for their roundings; theorems/proofs/line_integrals.md, number 7, counts those of the sums.
@@ -199,7 +199,7 @@ class FloatPath(TurnedPath):
 
 
 class FloatLine(PassLine):
-    """The sum over nodes in floats; k is 0."""
+    """The sum over nodes in floats."""
 
     path: FloatPath
 
@@ -211,7 +211,7 @@ class FloatLine(PassLine):
 
     def _sum_nodes(self) -> arb:
         """Terms relative to the first, each off by its size times what its logarithm and its angle are."""
-        n, u, tilt = self.n, UNIT_ROUNDOFF, self.plan.tilt
+        n, u, tilt, k = self.n, UNIT_ROUNDOFF, self.plan.tilt, float(self.k.mid())
         values = self.path.values
         y = 2 * math.pi / self.plan.period * np.arange(len(values))
         with np.errstate(divide="ignore"):
@@ -220,18 +220,18 @@ class FloatLine(PassLine):
         exponents = n * logs - top
         sizes = np.exp(exponents) / (tilt * tilt + y * y)
         sizes[1:] *= 2
-        found = float((sizes * np.cos(n * angles - 2 * np.arctan2(y, tilt))).sum())
+        found = float((sizes * np.cos(n * angles - k * y - 2 * np.arctan2(y, tilt))).sum())
         roundings = n * (8 + 10 * np.abs(logs) + 10 * np.abs(angles)) + np.abs(exponents) + abs(top) + 96
+        roundings += 8 * abs(k) * y
         charge = float(sizes @ (u * roundings)) + gamma(len(values)) * float(sizes.sum())
         if not charge < math.inf:
             raise EngineDeclines("a line integral that floats do not tell")
-        return arb(found, charge * (1 + EXPONENT_ROOM)) * arb(top).exp() / self.period
+        return arb(found, charge * (1 + EXPONENT_ROOM)) * arb(top).exp() * self.weight_at / self.period
 
 
 def enclose_in_floats(of: PassOrder, plan: LinePlan) -> tuple[float, float]:
-    """Not above and not below the curve of a whole pass there, by a plan for an epsilon that is close."""
-    allocation = of.allocation
-    if not of.is_exchanged or allocation.released < allocation.batches:
+    """Not above and not below the curve of a pass there, by a plan for an epsilon that is close."""
+    if not of.is_exchanged:
         raise EngineDeclines("a pass whose line integrals floats do not tell")
     with ctx.workprec(CLOSED_FORM_BITS), np.errstate(over="raise", invalid="raise"):
         try:

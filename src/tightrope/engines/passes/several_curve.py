@@ -8,6 +8,7 @@ from functools import cached_property
 from tightrope.engines.composition import Composition
 from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, EngineRow, LogBounds, Side
+from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.engines.passes.refusal import LOST
 from tightrope.engines.saddle import epsilon_estimate, explodes_early
 from tightrope.engines.transforms.exchanged import has_curve
@@ -62,8 +63,7 @@ class SeveralPasses:
     @property
     def _has_curves(self) -> bool:
         """Whether finite pairs are close, since all passes are whole ones in which a record is exchanged."""
-        passes = [pair for pair, _ in self.schedule if pair.is_pass]
-        return all(isinstance(pair, Allocation) and has_curve(pair) for pair in passes)
+        return all(_has_curve(pair) for pair, _ in self.schedule if pair.is_pass)
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:
@@ -107,13 +107,31 @@ class SeveralPasses:
         return (own[0], min(own[1], others[1])) if self.side is ABOVE else (max(own[0], others[0]), own[1])
 
 
+def settle_begun(schedule: Schedule, side: Side) -> Schedule:
+    """With a pass that was only begun as a finite pair on this side, beside whole ones.
+
+    Curves tell the moments of whole passes; those of a begun one take several times as long as its pair.
+    """
+    if not any(_has_curve(pair) for pair, _ in schedule):
+        return schedule
+    return Schedule((bound_pass(pair, side) if _is_begun(pair) else pair, times) for pair, times in schedule)
+
+
+def _has_curve(pair: Pair) -> bool:
+    return isinstance(pair, Allocation) and has_curve(pair)
+
+
+def _is_begun(pair: Pair) -> bool:
+    return isinstance(pair, Allocation) and pair.is_exchanged and pair.released < pair.batches
+
+
 def passes_have_transforms(schedule: Schedule) -> bool:
     """Whether all passes have normal noise, and there are enough of them."""
     passes = [(pair, times) for pair, times in schedule if pair.is_pass]
     if not passes or not all(_has_transform(pair) for pair, _ in passes):
         return False
     variance = schedule.gaussian_square + sum(times * _normal_variance(pair) for pair, times in passes)
-    have_curves = all(isinstance(pair, Allocation) and has_curve(pair) for pair, _ in passes)
+    have_curves = all(_has_curve(pair) for pair, _ in passes)
     return variance >= (LEAST_CURVE_VARIANCE if have_curves else LEAST_VARIANCE)
 
 
