@@ -16,9 +16,8 @@ from tightrope.engines.transforms.bounded import LaplaceTransform
 from tightrope.engines.transforms.capped import CappedEnvelope, CappedNormal, capped_transform, find_cap
 from tightrope.engines.transforms.envelope import EnvelopeTransform
 from tightrope.engines.transforms.make import make_transform
-from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.spread import Parts, SpreadModulus, TiltedCells
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.floats import UNIT_ROUNDOFF, short
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope, ShiftPair

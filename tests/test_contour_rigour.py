@@ -13,10 +13,10 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.transforms.make import make_transform
 from tightrope.engines.transforms.normal import ModulusBound, NormalTransform, _turn_power
 from tightrope.engines.transforms.panels import POINTS, WEIGHTS
-from tightrope.engines.transforms.rooms import ROOM, short
+from tightrope.engines.transforms.rooms import ROOM
 from tightrope.engines.transforms.transform import LOG_ROUNDINGS
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, short
 from tightrope.pairs.labelled import LabelledPair
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.pair import Pair

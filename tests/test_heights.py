@@ -8,9 +8,8 @@ import pytest
 from flint import acb, arb, ctx
 
 from tightrope.engines.transforms.heights import NODES_AT_ONCE, evaluate
-from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import TiltedNodes
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, short
 
 
 def nodes_of(losses: Floats, weights: Floats) -> TiltedNodes:

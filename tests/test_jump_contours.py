@@ -18,8 +18,7 @@ from tightrope.engines.saddle import GeometricTail, Placement, epsilon_estimate
 from tightrope.engines.split import SplitRuns
 from tightrope.engines.transforms.capped import CappedEnvelope, CappedNormal, capped_transform
 from tightrope.engines.transforms.jumps import JumpNormal
-from tightrope.engines.transforms.rooms import short
-from tightrope.numerics.floats import UNIT_ROUNDOFF
+from tightrope.numerics.floats import UNIT_ROUNDOFF, short
 from tightrope.pairs.finite_pair import FinitePair, FiniteSupport
 from tightrope.pairs.mixture import Mixture, Noise
 from tightrope.pairs.schedule import Schedule

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import pytest
 
+import tightrope as tr
 from tightrope.engines.choose import compose
 from tightrope.engines.composition import Composition
 from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, EngineDeclines, LogBounds, Side
@@ -148,3 +149,14 @@ def test_more_accuracy_never_widens_what_a_contour_tells_of_passes(
     found = curve.log_bounds(0.5, 1e-4)
     assert (found.lower, found.upper) == ((-1.6, -1.51) if side is ABOVE else (-1.59, -1.5))
     assert curve.epsilon_bounds(1e-3, 1e-4) == ((1.5, 1.59) if side is ABOVE else (1.51, 1.6))
+
+
+def test_delta_and_epsilon_of_passes_whose_moments_explode_ask_no_contour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SeveralPasses, "_own", property(lambda _: pytest.fail("a contour was asked")))
+    run = tr.Step(tr.Gaussian(noise_multiplier=1.54), tr.BallsInBins(batches=2622)) * (4 * 2622)
+    epsilon = tr.epsilon(run, delta=1.3e-12, relation=tr.SUBSTITUTE)
+    delta = tr.delta(run, epsilon=epsilon.lower, relation=tr.SUBSTITUTE)
+    assert delta.lower <= 1.3e-12 * (1 + 1e-3)
+    assert delta.upper >= 1.3e-12

@@ -1,12 +1,18 @@
 """A pass that was only started, of noise too small for the lattices of passes: what bounds it, and why."""
 
+from fractions import Fraction
+
 import pytest
 
 import tightrope as tr
-from tightrope.engines.choose import compose_side
-from tightrope.engines.face import ABOVE
+from tightrope.engines.choose import compose, compose_side
+from tightrope.engines.face import ABOVE, BELOW, ComposedCurve, Side
+from tightrope.engines.passes.pass_pair import bound_pass
+from tightrope.engines.passes.several_curve import settle_begun
+from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.exchange import Game
 from tightrope.pairs.schedule import Schedule
+from tightrope.pairs.shift_pair import ShiftPair
 from tightrope.setting.mechanism import Mechanism
 from tightrope.theorems.lookup import analyse
 
@@ -89,3 +95,36 @@ def test_of_several_batches_no_more_are_told_than_were_released() -> None:
     full = tr.Step(SMALL["gaussian"], tr.EveryRecord())
     found = tr.epsilon(step * 2, delta=DELTA, relation=tr.REMOVE)
     assert found.upper <= tr.epsilon(full * 2, delta=DELTA, relation=tr.REMOVE).upper
+
+
+WHOLE = Allocation(ShiftPair.of_normals(Fraction(1, 2)), 100, 100, is_exchanged=True)
+BEGUN = Allocation(ShiftPair.of_normals(Fraction(1, 2)), 100, 30, is_exchanged=True)
+
+
+@pytest.mark.parametrize("side", [ABOVE, BELOW])
+def test_beside_whole_passes_a_begun_one_is_a_finite_pair(side: Side) -> None:
+    settled = dict(settle_begun(Schedule([(WHOLE, 3), (BEGUN, 1)]), side))
+    assert settled == {WHOLE: 3, bound_pass(BEGUN, side): 1}
+
+
+def test_where_no_pass_is_whole_none_is_settled() -> None:
+    added = Allocation(ShiftPair.of_normals(Fraction(1)), 40, 40)
+    for alone in (Schedule([(BEGUN, 1)]), Schedule([(BEGUN, 1), (added, 2)])):
+        assert settle_begun(alone, ABOVE) == alone
+
+
+def test_whole_passes_and_a_begun_one_agree_with_finite_pairs_of_both_and_are_closer() -> None:
+    schedule = Schedule([(WHOLE, 20), (BEGUN, 1)])
+    upper, others_upper = (
+        make(schedule, ABOVE).epsilon_bounds(1e-6, 1e-3)[1] for make in (told_by_default, compose)
+    )
+    lower, others_lower = (
+        make(schedule, BELOW).epsilon_bounds(1e-6, 1e-3)[0] for make in (told_by_default, compose)
+    )
+    assert lower <= others_upper
+    assert others_lower <= upper
+    assert upper - lower < (others_upper - others_lower) / 10
+
+
+def told_by_default(schedule: Schedule, side: Side) -> ComposedCurve:
+    return compose_side(schedule, side, 1e-3)

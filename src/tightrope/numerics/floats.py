@@ -135,3 +135,9 @@ def sum_fractions(numbers: Sequence[Fraction]) -> Fraction:
     """The exact sum."""
     numerators, whole = share_denominator(numbers)
     return Fraction(sum(numerators), whole)
+
+
+def short(x: float) -> float:
+    """x, rounded down to 30 bits: its first 2^23 multiples are floats, so nodes j * step are exact."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 30)), exponent - 30)

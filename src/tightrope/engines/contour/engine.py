@@ -31,7 +31,7 @@ from tightrope.engines.face import (
 from tightrope.engines.neighbours import MANY_KINDS, dominate, represent
 from tightrope.engines.saddle import Placement, log_delta_estimate, place_contour, tilt_for_epsilon
 from tightrope.engines.transforms.make import kept_transform
-from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf, short
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, exp_or_inf
 from tightrope.engines.transforms.transform import (
     ANGLE,
     COLUMNS,
@@ -44,7 +44,7 @@ from tightrope.engines.transforms.transform import (
     SIZES,
     Transform,
 )
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, short
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR, logaddexp_abs_error
 from tightrope.pairs.pair import Pair
 from tightrope.pairs.schedule import Schedule

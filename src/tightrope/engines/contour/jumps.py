@@ -34,9 +34,9 @@ from tightrope.engines.transforms.capped import (
 )
 from tightrope.engines.transforms.jumps import JumpNormal, jump_transform
 from tightrope.engines.transforms.make import kept_transform
-from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM, short
+from tightrope.engines.transforms.rooms import LOG_ROOM, ROOM
 from tightrope.engines.transforms.transform import LOG_ROUNDINGS, StepLine, Transform
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, short
 from tightrope.numerics.ulps import ELEMENTARY_REL_ERROR
 from tightrope.pairs.schedule import Schedule
 from tightrope.pairs.shift_pair import Envelope

@@ -25,7 +25,7 @@ from tightrope.engines.lines.plan import (
     find_height,
     make_panels,
 )
-from tightrope.engines.transforms.rooms import short
+from tightrope.numerics.floats import short
 
 PLACES = np.arange(2.0, 38.0, 1 / 64)  # of z, from where on a difference may count as large
 LEAST_START, LARGEST_START = 0.2, 0.8  # of what sums fall short by, where large differences begin

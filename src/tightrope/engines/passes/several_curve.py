@@ -10,7 +10,12 @@ from tightrope.engines.contour.engine import ContourEngine
 from tightrope.engines.face import ABOVE, ComposedCurve, EngineRow, LogBounds, Side
 from tightrope.engines.passes.pass_pair import bound_pass
 from tightrope.engines.passes.refusal import LOST
-from tightrope.engines.saddle import epsilon_estimate, explodes_early
+from tightrope.engines.saddle import (
+    epsilon_estimate,
+    explodes_early,
+    log_delta_estimate,
+    tilt_for_epsilon,
+)
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.errors import NotPreciseEnough
 from tightrope.pairs.allocation import Allocation
@@ -46,19 +51,27 @@ class SeveralPasses:
         """Of this curve alone: what it keeps to answer sooner, another curve must not see."""
         return _compose(self.schedule, self._engine)
 
-    def _explodes_early(self, delta: float) -> bool:
+    def _explodes_early(self, log_delta: float) -> bool:
         """Whether no contour tells delta well: few passes of many batches, whose rarest losses are huge.
 
         Either moments explode before they tell delta, or rare losses decide, beside which all others are so
         small that what a contour adds up is far larger than delta.
         """
-        cumulants, log_delta = self._engine.cumulants, math.log(delta)
+        cumulants = self._engine.cumulants
         with suppress(*LOST):
             tilt = epsilon_estimate(cumulants, log_delta)[1]
             if self._has_curves and cumulants(tilt)[2] > MOST_UNEVEN * cumulants(1.0)[2]:
                 return True
             return explodes_early(cumulants, log_delta)
         return False
+
+    def _guess_log_delta(self, epsilon: float) -> float:
+        """About ln delta there; 0 where there is no telling."""
+        cumulants = self._engine.cumulants
+        with suppress(*LOST):
+            found = log_delta_estimate(cumulants, tilt_for_epsilon(cumulants, epsilon), epsilon)
+            return min(found, 0.0)
+        return 0.0
 
     @property
     def _has_curves(self) -> bool:
@@ -72,6 +85,8 @@ class SeveralPasses:
 
     def log_bounds(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds on ln delta(epsilon)."""
+        if self._explodes_early(self._guess_log_delta(epsilon)):
+            return self._others.log_bounds(epsilon, accuracy)
         with suppress(*LOST):
             return self._own.log_bounds(epsilon, accuracy)
 
@@ -83,7 +98,7 @@ class SeveralPasses:
 
     def epsilon_bounds(self, delta: float, accuracy: float) -> tuple[float, float]:
         """Bounds on the smallest epsilon >= 0 with delta(epsilon) <= delta."""
-        if self._explodes_early(delta):
+        if self._explodes_early(math.log(delta)):
             return self._others.epsilon_bounds(delta, accuracy)
         with suppress(*LOST):
             return self._own.epsilon_bounds(delta, accuracy)
@@ -131,7 +146,8 @@ def passes_have_transforms(schedule: Schedule) -> bool:
     if not passes or not all(_has_transform(pair) for pair, _ in passes):
         return False
     variance = schedule.gaussian_square + sum(times * _normal_variance(pair) for pair, times in passes)
-    have_curves = all(_has_curve(pair) for pair, _ in passes)
+    # those that were only begun become finite pairs beside whole ones that have curves
+    have_curves = any(_has_curve(pair) for pair, _ in passes)
     return variance >= (LEAST_CURVE_VARIANCE if have_curves else LEAST_VARIANCE)
 
 

@@ -20,7 +20,6 @@ from tightrope.engines.transforms.rooms import (
     exp_or_inf,
     log_bound_of_sum,
     log_bound_room,
-    short,
 )
 from tightrope.engines.transforms.shares import MOST_SHARE_ERROR, bounded_gain
 from tightrope.engines.transforms.transform import (
@@ -43,7 +42,7 @@ from tightrope.engines.transforms.trapezoid import (
     round_down,
     round_up,
 )
-from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats, short
 from tightrope.pairs.counted import CountedPair
 
 TALLEST_P, TALLEST_Q = 0.9 * math.pi, 1.2  # angles: inside the strip, and where lemma 3 holds for R_Q

@@ -21,12 +21,11 @@ from tightrope.engines.lines.quick import QuickLines
 from tightrope.engines.transforms.curve_sketch import guess_curve_logs
 from tightrope.engines.transforms.pair_moments import LINE_PARTS, LOG_RUN_DECAY, PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
-from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
 from tightrope.engines.transforms.turned_strip import bound_laplace
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats
+from tightrope.numerics.floats import UNIT_ROUNDOFF, Floats, short
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 

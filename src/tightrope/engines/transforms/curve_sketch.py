@@ -11,10 +11,9 @@ from tightrope.engines.face import EngineDeclines
 from tightrope.engines.lines.floats import FLOAT_CANCELLED, enclose_in_floats
 from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.transforms.pair_moments import PairLaw
-from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.engines.transforms.turned_curve import TurnedCurve, check_law, plan_curve
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, short
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
 

@@ -32,10 +32,9 @@ from tightrope.engines.transforms.ratio_moments import (
     raise_poly,
     turn_terms,
 )
-from tightrope.engines.transforms.rooms import short
 from tightrope.engines.transforms.transform import keep_refusals
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, short
 
 SUM_TURNS = tuple(0.05 * i for i in range(10, 31))  # of x and y into the plane, below pi / 2
 PER_NODE, PER_PRODUCT = 40e-6, 16e-9  # seconds, about: of a point, and of each of its powers in each place

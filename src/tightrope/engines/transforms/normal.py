@@ -29,7 +29,6 @@ from tightrope.engines.transforms.rooms import (
     exp_or_inf,
     log_bound_of_sum,
     log_bound_room,
-    short,
 )
 from tightrope.engines.transforms.shares import bounded_gain, log_tail_above, share_rel_error
 from tightrope.engines.transforms.transform import (
@@ -52,7 +51,7 @@ from tightrope.engines.transforms.trapezoid import (
     round_down,
     round_up,
 )
-from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats, log_sum
+from tightrope.numerics.floats import HALF_LOG_2PI, UNIT_ROUNDOFF, Floats, log_sum, short
 from tightrope.pairs.mixture import Mixture
 from tightrope.pairs.shift_pair import ShiftPair
 

@@ -15,9 +15,8 @@ from flint import acb, arb, arb_mat, arb_poly, ctx
 from scipy.special import digamma, gammaln, polygamma
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.rooms import short
 from tightrope.numerics.balls import ball
-from tightrope.numerics.floats import Floats
+from tightrope.numerics.floats import Floats, short
 
 CUT_NORMALS = 16.0  # deviations at which normals are cut, at the least; what is beyond is charged
 MOST_NORMAL_SHIFT = 3.0  # of z into the plane

@@ -43,9 +43,3 @@ def log_bound_of_sum(terms: Floats) -> float:
 def log_bound_room(share_error: float, size: float) -> float:
     """Room in ln of a bound made of terms whose sizes sum to `size`, each good to 64 times `share_error`."""
     return 64 * share_error * size + LOG_ROOM
-
-
-def short(x: float) -> float:
-    """x, rounded down to 30 bits: its first 2^23 multiples are floats, so nodes j * step are exact."""
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 30)), exponent - 30)

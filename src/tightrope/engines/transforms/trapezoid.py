@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from tightrope.engines.face import EngineDeclines
-from tightrope.engines.transforms.rooms import LOG_ROOM, short
-from tightrope.numerics.floats import HALF_LOG_2PI, Floats
+from tightrope.engines.transforms.rooms import LOG_ROOM
+from tightrope.numerics.floats import HALF_LOG_2PI, Floats, short
 
 
 def log_normal_aliasing(step: float) -> float:
