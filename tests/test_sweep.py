@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -513,6 +513,21 @@ def test_a_worker_takes_neighbouring_runs_and_what_may_take_long_comes_first_by_
     enough = math.ceil(3000 / (64 * workers))
     assert all(enough <= len(piece) < enough + 10 for piece in pieces[6:])
     assert all(len(piece) % 10 == 0 for piece in pieces[6:])  # no run is cut
+
+
+def test_pieces_are_cut_for_the_workers_that_joblib_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for the cores of the machine that asks: a cluster has others."""
+    shared: list[int] = []
+
+    def note(asked: list[Any], workers: int) -> list[Any]:
+        shared.append(workers)
+        return []
+
+    monkeypatch.setattr("tightrope.sweeps.sweep._share_out", note)
+    for jobs in (2, 5):
+        with joblib.parallel_config(n_jobs=jobs), suppress(KeyError):  # no cell has a row
+            sweep(QUICK_GRID)
+    assert shared == [2, 5]
 
 
 def test_many_points_of_one_run_are_shared_out_too() -> None:

@@ -18,8 +18,8 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of 
 _waiting: dict[int, tuple[int, Any]] = {}  # by whose they are: a fork cannot use those of its parent
 
 
-def find_helpers(count: int) -> Any:
-    """An executor of so many processes, which nobody else has meanwhile."""
+def take_helpers(count: int) -> Any:
+    """An executor of so many processes, of those that wait if it can; nobody else has it meanwhile."""
     from joblib.externals.loky import ProcessPoolExecutor  # which may not be installed
 
     kept, helpers = _waiting.pop(os.getpid(), (0, None))
@@ -33,8 +33,8 @@ def find_helpers(count: int) -> Any:
     return ProcessPoolExecutor(count, timeout=_IDLE, env=one_thread, initializer=_begin_helping)
 
 
-def find_limit() -> Callable[[], AbstractContextManager[object]]:
-    """What keeps this process to one thread while it works beside its helpers, as they are kept.
+def make_limit() -> Callable[[], AbstractContextManager[object]]:
+    """Makes contexts in which this process keeps to one thread, as its helpers do.
 
     Its matrices are small: more threads wait for each other, and do so on the cores that the helpers need.
     """
@@ -56,7 +56,7 @@ def _begin_helping() -> None:
 
 
 def _end_with(parent: int) -> None:
-    """Whoever is killed cannot end its helpers. Windows tells of no such death: there they end when idle."""
+    """A parent that is killed cannot end its helpers. Windows keeps its number: there they end when idle."""
     while os.getppid() == parent:
         time.sleep(_LOOK)
     os._exit(1)

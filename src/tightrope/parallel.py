@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tightrope.errors import Described, InvalidSetting, WorkerDied
 from tightrope.extras import install_command
-from tightrope.helpers import find_helpers, find_limit, keep_helpers
+from tightrope.helpers import keep_helpers, make_limit, take_helpers
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -76,11 +76,13 @@ def has_chosen_backend() -> bool:
 
 def count_jobs(workers: int | None) -> int:
     """How many pieces joblib would have under way: if neither it nor `workers` says, as many as cores."""
+    if workers == 1:
+        return 1
     import joblib
 
     _, stated = joblib.parallel.get_active_backend()
     wanted = stated if workers is None else workers
-    return int(joblib.effective_n_jobs(-1 if wanted is None else wanted))
+    return max(int(joblib.effective_n_jobs(-1 if wanted is None else wanted)), 1)  # a cluster may still start
 
 
 def _shield(work: Work, numbered: Numbered) -> Outcome:
@@ -167,10 +169,11 @@ def _run_joined(
 ) -> Generator[Outcome, None, list[Numbered]]:
     """Helpers of this process, which itself takes a piece whenever those have work and none is done.
 
-    Where one dies, all that is left is returned, too: this process shall not meet what kills.
+    If a helper dies, all pieces without an outcome are returned, so that this process does not try the deadly
+    one.
     """
-    helpers = find_helpers(others)
-    on_one_thread = find_limit()
+    helpers = take_helpers(others)
+    on_one_thread = make_limit()
     left = deque(source)
     under_way: dict[int, Any] = {}
     futures: dict[Future[Outcome], int] = {}

@@ -26,9 +26,9 @@ from tightrope.sweeps.cells import ANSWER_KEYS, ASKS, CHOICES, RUN_KEYS, Cell, R
 class LastCurve:
     """The curve of the latest quick question, for the next epsilon of the same run.
 
-    A curve tells each epsilon as if it had been asked nothing before, so that it may solve at once for all
-    deltas of its run that are among `cells`. Its deltas lean on earlier ones, so that they are asked of a new
-    curve: a row must not depend on its neighbours.
+    `curve.epsilon` does not depend on earlier questions, so one curve serves all deltas of a run that are
+    among `cells`, solved together. `curve.delta` does, so each has a curve of its own: a row must not depend
+    on its neighbours.
     """
 
     def __init__(self, cells: Iterable[Cell] = ()) -> None:

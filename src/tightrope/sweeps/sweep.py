@@ -1,7 +1,6 @@
 """Every cell of a grid answered, here or on many machines; a sweep that was stopped can go on."""
 
 import math
-import os
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from tightrope.sweeps.results import Results
 
 MOST_TOGETHER = 1024  # cells that one worker takes at a time: their rows come together, after half a second
-SOON_DONE = 200  # quick cells that one process answers before another would have started, a second
+SOON_DONE = 200  # quick cells that one process answers before another would have started, half a second
 _MOST_OF_ONE_RUN = 32  # of a grid that is small enough to share out more finely
 _PIECES = 64  # per worker, so that all finish at about the same time
 Asked = tuple[Key, Cell]
@@ -59,8 +58,8 @@ def sweep(
     With `out`, each row is safe in a journal as soon as it is there. When the sweep ends, also by Ctrl-C, the
     rows are in that .csv or .parquet file, in the order of the grid. A file that exists is refused, unless to
     `resume`: its rows are kept, and only cells without a row, or whose worker died, are answered. `workers`
-    is as in `joblib`: 1 for this process, None for the configured cluster or else all cores, which a few
-    quick cells are not worth. `progress` is called at the start and after each row.
+    are processes, 1 means this one; None means the configured cluster, or else all cores, unless cells are
+    few and quick. `progress` is called at the start and after each row.
 
     >>> import tightrope as tr
     >>> asked = {"ask": "epsilon", "relation": "remove", "mechanism": "gaussian", "noise_multiplier": [1, 2]}
@@ -127,7 +126,7 @@ def _answer_shared(
     asked: list[Asked], workers: int | None, *, joining: bool
 ) -> Generator[tuple[Key, Row], None, None]:
     """One worker takes neighbouring quick cells, and keeps what they share; where it dies, one by one."""
-    pieces = _share_out(asked, workers or os.cpu_count() or 1)
+    pieces = _share_out(asked, count_jobs(workers))
     handed_out = ([cell for _, cell in piece] for piece in pieces)
     with closing(in_parallel(answer_several, handed_out, workers=workers, joining=joining)) as outcomes:
         for place, outcome in outcomes:

@@ -1,7 +1,6 @@
 """tightrope sweep: every cell of a grid, streamed into a file that a killed sweep can go on with."""
 
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from tightrope.cli.typed.misused import Misused
 from tightrope.extras import install_command
 from tightrope.numerics import check
 from tightrope.numerics.text import write_duration
+from tightrope.parallel import count_jobs
 from tightrope.setting.effort import Effort
 from tightrope.sweeps.answer import foresee
 from tightrope.sweeps.grid import Grid
@@ -104,7 +104,7 @@ class Announcer:
         if not works:
             return
         each = sum(work.seconds or 0.0 for work in works) / len(asked) * measure_slowness()
-        at_once = min(self.workers or os.cpu_count() or 1, left or 1)
+        at_once = min(count_jobs(self.workers), left or 1)
         seconds = each * left * len(slow) / len(cells) / at_once
         if seconds >= ANNOUNCED_FROM:
             longest = max(works, key=lambda work: work.seconds or 0.0)

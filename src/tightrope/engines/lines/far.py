@@ -246,15 +246,15 @@ class FarLines:
         self.plan: FarPlan | None = None
 
     def enclose(
-        self, of: PassOrder, log_error: float, wider: float = LOG_WIDER_SHARED
+        self, of: PassOrder, log_error: float, log_wider: float = LOG_WIDER_SHARED
     ) -> tuple[float, float]:
-        """About e^log_error apart, and no more than so much wider; or EngineDeclines."""
+        """Ends about e^log_error apart, e^(log_error + log_wider) at most; or EngineDeclines."""
         for plan in (self.plan, None):
             if plan is None:
                 plan = self.plan = plan_far(of, log_error)
             with suppress(EngineDeclines):
                 low, high = enclose_far(of, plan)
-                if high - low <= math.exp(log_error + wider):
+                if high - low <= math.exp(log_error + log_wider):
                     return low, high
         self.plan = None
         raise EngineDeclines("a curve that one large difference does not tell")

@@ -29,6 +29,7 @@ LEAST_PLANNED = 1e-300  # mass, whose logarithm is taken
 MOST_AWAY = 500.0  # an exponent of what lies a period away: more is less than nothing
 FIRST_HEIGHT, HEIGHTS_GROW, MOST_HEIGHTS = 0.5, 1.2, 200  # over the deviation, and their growth
 LEAST_NODES = 8
+LEAST_CANCELLED = 20.0  # natural logarithms: below, what cancels costs little beside the length of a line
 QUARTER_TURN = 0.78  # less than pi / 4: paths turn numbers by so much at most, circles around them by twice
 MOST_PATH_SHIFT = 2.0  # of z into the plane, in deviations
 ELLIPSE = 2.0  # the sum of the half axes of those around panels, in halves of a panel
@@ -36,6 +37,7 @@ FIRST_SIDE = 4.0  # the length of the lowest panel of the side, in units of what
 SPARE_BITS = 48  # of balls, beyond those that cancel
 SHARED_BITS, SHARED_POINTS = 32, 4  # multiples of these, so that panels share their rules
 MOST_LINE_WORK = 40_000_000  # nodes of the line times points of the path: about 30 ns each
+LEAST_PATH_POINTS = 50  # of a path, about: so a line has no more nodes than that leaves
 MOST_FLOAT_WORK = 200_000_000  # likewise in floats: about 1 ns each
 MOST_RULE_POINTS = 200  # of a panel: rules with more take long to make
 KEPT_PLANS = 8
@@ -200,7 +202,9 @@ class _Planner:
         tilt, call_tilt, put_tilt, period = self._tilt(law)
         step, first = 2 * math.pi / period, FIRST_HEIGHT / self.deviation
         allowed = self.log_error + tilt * self.k
-        height, turn = find_height(law, tilt, self.n, allowed, first, MOST_LINE_WORK / 50 * step)
+        height, turn = find_height(
+            law, tilt, self.n, allowed, first, MOST_LINE_WORK / LEAST_PATH_POINTS * step
+        )
         nodes = max(math.ceil(height * period / (2 * math.pi)), LEAST_NODES)
         height = nodes * 2 * math.pi / period
         log_moment, log_size = law.log_moment(tilt), self._log_size(law, tilt)
@@ -311,7 +315,7 @@ class _Planner:
             shortest = np.maximum(shortest, others.min(axis=1))
         # smaller tilts cancel more, which takes more bits and points
         log_sizes = sizes[: saddle + 1] - np.log(tilts[: saddle + 1])
-        work = shortest * (20 + np.maximum(log_sizes - self.log_error, 0.0))
+        work = shortest * (LEAST_CANCELLED + np.maximum(log_sizes - self.log_error, 0.0))
         if self.most_cancelled < math.inf:
             away = self._log_away(tilts[: saddle + 1], shortest)
             cancelled = self._cancelled(np.maximum(log_sizes, away))

@@ -23,13 +23,13 @@ class QuickLines:
         return FAR_WORK if self._is_far else self._lines.work
 
     def enclose(
-        self, of: PassOrder, log_error: float, wider: float = LOG_WIDER_SHARED
+        self, of: PassOrder, log_error: float, log_wider: float = LOG_WIDER_SHARED
     ) -> tuple[float, float]:
-        """About e^log_error apart, and no more than so much wider; or EngineDeclines."""
+        """Ends about e^log_error apart, e^(log_error + log_wider) at most; or EngineDeclines."""
         for is_far in (self._is_far, not self._is_far):
-            told = self._far if is_far else self._lines
+            lines = self._far if is_far else self._lines
             with suppress(EngineDeclines):
-                found = told.enclose(of, log_error, wider)
+                found = lines.enclose(of, log_error, log_wider)
                 self._is_far = is_far
                 return found
         raise EngineDeclines("a curve that floats do not tell")

@@ -20,19 +20,25 @@ from tightrope.pairs.finite_pair import FinitePair
 
 KEPT_PASSES = 32
 COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
-APART = 0.2  # of neighbouring dots, in mean losses of a pass, up to
-NEAR, GROWS = 4, 1.25  # so many of them; from there on each is so many times further from the last
+LABELLED = 2  # mean losses of a pass: about what decides several of them
 LEAST_DELTA = 1e-22  # where dots end: all that lies beyond counts as lost, in each pass
-MOST_DOTS, ENOUGH_DOTS = 1200, 40  # and how many are a curve, though further ones take too long
-CLOSER, SLOWLY, TOGETHER = 0.02, 1.09, 4  # the same by line integrals, so many of which share a plan
-WIDER, IN_FLOATS = math.log(30.0), 0.1  # what floats may tell less closely; how long they take
-MOST_WORK = 200_000_000  # of all dots together: about 6 s
-ROUGH, CLOSE = 1e-3, 1e-6  # what those may be wrong by: at first, and relative to the curve before
+MOST_DOTS, ENOUGH_DOTS = 1200, 40  # at most; and how many are a curve, though further ones take too long
+
+# Dots by lattices, and those by line integrals: distances are in mean losses of a pass.
+APART, LINES_APART = 0.2, 0.02  # between neighbours, up to
+NEAR = 4  # so many mean losses
+GROWS, LINES_GROW = 1.25, 1.09  # from there on the next lies so many times further from the last
+FLAT = Fraction(99, 100)  # of the dot before: further dots by lattices would tell little
+
+# Line integrals.
+SHARED_PLAN = 4  # dots near 0 that one plan serves
+ROUGH, CLOSE = 1e-3, 1e-6  # what dots may be wrong by: the first, and all others relative to the curve before
 OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
 OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.1  # what a dot may be wrong by, in what chords are off by there
 FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
-FLAT = Fraction(99, 100)  # of the dot before: further ones would tell little
-LABELLED = 2  # mean losses of a pass: about what decides several of them
+LOG_WIDER_DOTS = math.log(30.0)  # floats may tell a dot so much less closely: balls take far longer
+FLOAT_SHARE = 0.1  # of the time that balls take for as many nodes and points
+MOST_WORK = 200_000_000  # nodes times points of all dots together, in balls: about 6 s
 
 
 @lru_cache(maxsize=KEPT_PASSES)
@@ -65,13 +71,13 @@ def merge_labels(pair: Allocation, order: float, fine: int) -> FinitePair:
 def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
     """Orders from 1 on, with bounds on the curve, by line integrals; EngineDeclines where those take long."""
     _, high = enclose_curve(PassOrder(pair, 0.0), math.log(ROUGH))
-    scale, loss, step = 2 * high, 0.0, CLOSER * 2 * high
+    scale, loss, step = 2 * high, 0.0, LINES_APART * 2 * high
     low, high = enclose_curve(PassOrder(pair, 0.0), math.log(CLOSE * high))
     dots = _Dots(pair, [(Fraction(1), Fraction(low), Fraction(high))])
     while len(dots.found) < MOST_DOTS and dots.least >= LEAST_DELTA:
         is_near = loss < NEAR * scale
-        step = step if is_near else min(step * SLOWLY, dots.find_step(step))
-        losses = [loss + step * i for i in range(1, (TOGETHER if is_near else 1) + 1)]
+        step = step if is_near else min(step * LINES_GROW, dots.find_step(step))
+        losses = [loss + step * i for i in range(1, (SHARED_PLAN if is_near else 1) + 1)]
         try:
             dots.add(losses, OF_CHORDS if loss < OUTER * scale else OF_OUTER_CHORDS)
         except LOST:
@@ -83,7 +89,7 @@ def _enclose_dots(pair: Allocation) -> tuple[TwoSidedDot, ...]:
 
 
 class _Dots:
-    """Those that are known, and what they took."""
+    """The dots so far, the work they took, and how the next are told."""
 
     def __init__(self, pair: Allocation, found: list[TwoSidedDot]) -> None:
         self.pair, self.found, self.work = pair, found, 0.0
@@ -114,13 +120,13 @@ class _Dots:
         for i, loss in enumerate(losses):
             of = self._at(loss)
             try:
-                ends = self.quick.enclose(of, log_error, WIDER)
+                ends = self.quick.enclose(of, log_error, LOG_WIDER_DOTS)
             except LOST:
                 self.is_quick = False
                 self._add_in_balls(losses[i:], log_error)
                 return
             self.is_quick = True
-            self._spend(self.quick.work * IN_FLOATS)
+            self._spend(self.quick.work * FLOAT_SHARE)
             self._keep(of, ends)
 
     def _add_in_balls(self, losses: list[float], log_error: float) -> None:

@@ -105,7 +105,10 @@ class SeveralPasses:
         return self._ask_both(lambda curve, asked: curve.epsilon_bounds(delta, asked), accuracy)
 
     def _ask_both(self, ask: Ask, accuracy: float) -> tuple[float, float]:
-        """What finite pairs tell on their side, and the contour less closely: more accuracy never widens."""
+        """Of finite pairs the end on this side, of a contour asked less closely both, and the better of each.
+
+        So more accuracy never widens.
+        """
         own: tuple[float, float] | None = None
         if accuracy < CLOSE:
             with suppress(*LOST):

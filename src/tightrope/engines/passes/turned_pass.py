@@ -14,7 +14,7 @@ from flint import arb, ctx
 from tightrope.engines.face import ComposedCurve, EngineDeclines, LogBounds
 from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.passes.pass_curve import FARTHEST_EPSILON, INTEGRAL_SHARE, LEAST_FALL, PassCurve
-from tightrope.engines.transforms.curve_sketch import guess_log_curve, sketch_curve
+from tightrope.engines.transforms.curve_sketch import guess_without_lines, sketch_curve
 from tightrope.engines.transforms.exchanged import has_curve
 from tightrope.engines.transforms.pair_moments import PairLaw
 from tightrope.engines.transforms.transform import keep_refusals
@@ -66,7 +66,7 @@ class TurnedPass(PassCurve):
 
 
 def _lines_are_short(allocation: Allocation, epsilon: float, accuracy: float) -> bool:
-    log_size = float(guess_log_curve(_law_of(allocation), np.array([epsilon]))[0])
+    log_size = float(guess_without_lines(_law_of(allocation), np.array([epsilon]))[0])
     with suppress(EngineDeclines):  # some take too long
         of = PassOrder(allocation, epsilon)
         return plan_line(of, log_size + math.log(INTEGRAL_SHARE * accuracy)).work <= SHORT_LINE
@@ -152,7 +152,7 @@ def _begin(law: PairLaw, delta: float) -> tuple[float, float]:
 
 def _guess_place(law: PairLaw, delta: float) -> float:
     """The same without a sketch."""
-    return _cross_about(lambda epsilons: guess_log_curve(law, epsilons), delta)
+    return _cross_about(lambda epsilons: guess_without_lines(law, epsilons), delta)
 
 
 def _cross_about(log_curve: Callable[[Floats], Floats], delta: float) -> float:

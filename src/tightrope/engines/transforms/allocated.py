@@ -40,7 +40,7 @@ class AllocationTransform(Transform):
     """M(z) = E_Q[R^{1 + z}], R = dP/dQ; of a pass that is reversed E_Q[R^-z]."""
 
     bounds_by_nodes = False
-    rough = LOG_ROUGH_ERROR
+    log_rough_error = LOG_ROUGH_ERROR
     normal_part = 1  # the variance of what the mean of all outputs adds to a loss, in squared separations / T
 
     def __init__(self, pair: Allocation) -> None:
@@ -77,12 +77,12 @@ class AllocationTransform(Transform):
 
     def _make_nodes(self, c: float, height: float = 0.0, target: float = 1e-15) -> TiltedNodes:
         """No nodes, but ln of the moment, and how closely that is told: roughly is enough for bounds."""
-        table = self._table(c, 0.0, self.rough)
+        table = self._table(c, 0.0, self.log_rough_error)
         with ctx.workprec(table.bits):
             return _tell(self._moments(table, c, 0.0, 0)[0].real)
 
     def _cumulants(self, c: float, log_cap: float = -math.inf) -> tuple[float, float, float]:
-        table = self._table(c, 0.0, self.rough)
+        table = self._table(c, 0.0, self.log_rough_error)
         log_moment, mean, variance = table.guess_cumulants(self._exponent(c))
         return log_moment, self.sign * mean, variance
 

@@ -18,7 +18,7 @@ from tightrope.engines.lines.floats import FLOAT_CANCELLED
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.lines.quick import QuickLines
-from tightrope.engines.transforms.curve_sketch import guess_curve_logs
+from tightrope.engines.transforms.curve_sketch import sketch_log_curve
 from tightrope.engines.transforms.pair_moments import LINE_PARTS, LOG_RUN_DECAY, PairLaw, list_moments
 from tightrope.engines.transforms.ratio_moments import turn_terms
 from tightrope.engines.transforms.transform import keep_refusals
@@ -90,7 +90,7 @@ def plan_moments(law: PairLaw, tilts: Tilts, height: float, log_error: float) ->
     log_error = max(log_error, math.log(PLANNED_ERROR / _guess_passes(law, height)))
     spacing: float = short(2 * math.pi / _choose_period(law, tilts[1], height, log_error))
     epsilons = spacing * np.arange(MOST_CURVE_POINTS + 1, dtype=np.float64)
-    logs = guess_curve_logs(law, epsilons)
+    logs = sketch_log_curve(law, epsilons)
     tilted = [logs + tilt * epsilons for tilt in tilts]
     tops = [float(each.max()) for each in tilted]
     with ctx.workprec(64):
@@ -136,7 +136,8 @@ def _log_bounds(law: PairLaw) -> tuple[Floats, Floats]:
 def bound_log_curve(law: PairLaw, epsilon: float) -> float:
     """Not below ln delta(epsilon): 0, or Chernoff's bound, with room for three roundings.
 
-    Of the float that is given: a spacing has 30 bits (`short`), so its multiples up to MOST_POINTS are exact.
+    Of the float that is given: a spacing has 30 bits (`short`), so its multiples, MOST_CURVE_POINTS at most,
+    are exact.
     """
     tilts, logs = _log_bounds(law)
     return min(
@@ -186,12 +187,13 @@ def follow_lines(law: PairLaw, spacing: float, log_errors: tuple[float, ...], pa
     costs = [_guess_seconds(orders[i], log_errors[i]) for i in chosen]
     if len(asked) * sum(costs) > patience * len(costs):
         raise EngineDeclines("a curve whose lines take too long")
-    lines = _Lines(law, patience)
+    lines = _PatientLines(law, patience)
     both = zip(orders, log_errors, strict=True)
     return LINE_BITS, [lines.enclose(order, log_error) for order, log_error in both]
 
 
 def _guess_seconds(of: PassOrder, log_error: float) -> float:
+    """Of one line. Far out nothing but the point itself tells whether it is told there in floats."""
     plan = plan_line(of, log_error, FLOAT_CANCELLED)
     if plan.cancelled <= MOST_LOST:
         return plan.work * PER_FLOAT_WORK + PER_FLOAT_LINE
@@ -202,11 +204,11 @@ def _guess_seconds(of: PassOrder, log_error: float) -> float:
     return plan_line(of, log_error).work * PER_WORK + PER_LINE
 
 
-class _Lines:
-    """One after the other in floats, or in balls where those do not do."""
+class _PatientLines:
+    """One after the other in floats, or in balls where those do not do, for so many seconds, about."""
 
     def __init__(self, law: PairLaw, patience: float) -> None:
-        self.law, self.left = law, patience
+        self.law, self.seconds_left = law, patience
         self.quick = QuickLines()
 
     def enclose(self, of: PassOrder, log_error: float) -> arb:
@@ -217,8 +219,8 @@ class _Lines:
         try:
             low, high = self.quick.enclose(of, log_error)
         except EngineDeclines:
-            self.left -= plan_line(of, log_error).work * PER_WORK + PER_LINE
-            if self.left < 0:
+            self.seconds_left -= plan_line(of, log_error).work * PER_WORK + PER_LINE
+            if self.seconds_left < 0:
                 raise
             low, high = enclose_curve(of, log_error)
         return arb(low).union(arb(high))

@@ -41,7 +41,7 @@ def _guess_alone(law: PairLaw, epsilons: Floats) -> Floats:
     return np.asarray(log_ndtr(a / 2 - (epsilons + math.log(law.batches)) / a))
 
 
-def guess_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
+def guess_without_lines(law: PairLaw, epsilons: Floats) -> Floats:
     """About, without any line: one batch alone decides, or all of them together make a normal loss."""
     square = float(law.separation) ** 2
     mean = math.sqrt(4 * max(math.sinh(min(square, 1.0)), square) / law.batches)  # of the sum of all, or more
@@ -106,7 +106,7 @@ class CurveSketch:
             max(a * (a / 2 - ndtri_exp(LOG_LEAST_TURNED)) - math.log(self.law.batches), 1.0) / TURNED_DOTS
         )
         epsilons = spacing * np.arange(TURNED_DOTS + 1, dtype=np.float64)
-        log_errors = tuple((guess_log_curve(self.law, epsilons) - LOG_CLOSE).tolist())
+        log_errors = tuple((guess_without_lines(self.law, epsilons) - LOG_CLOSE).tolist())
         curve = TurnedCurve(self.law, plan_curve(self.law, spacing, log_errors), SKETCH_PATIENCE)
         found = [(float(value.mid()), float(value.rad())) for value in curve.values]
         told = [middle > 0 and radius <= NARROW_VALUE * middle for middle, radius in found]
@@ -164,8 +164,8 @@ def sketch_curve(law: PairLaw) -> CurveSketch:
     return CurveSketch(law)
 
 
-def guess_curve_logs(law: PairLaw, epsilons: Floats) -> Floats:
-    """By a sketch, where there is one."""
+def sketch_log_curve(law: PairLaw, epsilons: Floats) -> Floats:
+    """About ln of the curve, by a sketch where there is one."""
     with suppress(EngineDeclines):
         return sketch_curve(law).log_curve(epsilons)
-    return guess_log_curve(law, epsilons)
+    return guess_without_lines(law, epsilons)

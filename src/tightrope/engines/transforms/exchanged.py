@@ -20,6 +20,7 @@ SPARE_POWER = 3  # by how much the power of the ratio is above the tilt
 TILTS_PER_POWER = 4  # and by one more for so many of them
 LOG_LEAST_ERROR = math.log(3e-8)  # that is asked of a moment: a run adds up a thousand of them, about
 
+LOG_ROUGH_PAIR_ERROR = -7.0  # of a table to plan with: closer ones of two ratios take seconds
 LEAST_CURVE_TILT = 1e-4
 QUICK_SECONDS = 1.0  # about, of what is tried first
 LINE_PATIENCE, PLAN_PATIENCE = 8.0, 4.0  # seconds, about, that tables may take: of a line, and for planning
@@ -36,13 +37,12 @@ class ExchangedTransform(AllocationTransform):
     """M(z) = E[A^{1 + z} B^-z], A and B the ratios of P and of Q to noise alone; M(z) = M(-1 - z)."""
 
     normal_part = 4
+    log_rough_error = LOG_ROUGH_PAIR_ERROR
 
     def __init__(self, pair: Allocation) -> None:
         super().__init__(pair)
         self.pair = pair
         self.pair_law = PairLaw(self.law.separation, self.law.batches, self.law.seen)
-
-    rough = -7.0
 
     @property
     def most_height(self) -> float:
@@ -66,6 +66,7 @@ class ExchangedTransform(AllocationTransform):
 
     def _table(self, c: float, height: float, log_error: float) -> MomentTable:
         """The table that serves all tilts between two."""
+        # the cheapest first; each declines when its patience ends, and the last refusal is the answer
         log_error = max(log_error, LOG_LEAST_ERROR)
         tables: list[Callable[[], MomentTable]] = []
         if has_curve(self.pair) and c >= LEAST_CURVE_TILT:
