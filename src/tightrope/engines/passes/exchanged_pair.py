@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from tightrope.engines.dots import Dot, TwoSidedDot, connect_dots, stay_below
 from tightrope.engines.face import ABOVE, EngineDeclines, Side
+from tightrope.engines.lines.floats import LOG_WIDER_SHARED
 from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import PassOrder, plan_line
 from tightrope.engines.lines.quick import QuickLines
@@ -35,9 +36,10 @@ SHARED_PLAN = 4  # dots near 0 that one plan serves
 ROUGH, CLOSE = 1e-3, 1e-6  # what dots may be wrong by: the first, and all others relative to the curve before
 OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
 OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.1  # what a dot may be wrong by, in what chords are off by there
+LOOSE_CHORDS = (0.05, 0.5)  # the same, where nothing else tells it
 FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
 LOG_WIDER_DOTS = math.log(30.0)  # floats may tell a dot so much less closely: balls take far longer
-FLOAT_SHARE = 0.1  # of the time that balls take for as many nodes and points
+FLOAT_SHARE = 0.02  # of the time that balls take for as many nodes and points
 MOST_WORK = 200_000_000  # nodes times points of all dots together, in balls: about 6 s
 
 
@@ -100,12 +102,12 @@ class _Dots:
         """The curve at the last."""
         return self.found[-1][2]
 
-    def _find_closeness(self, of_chords: float) -> float:
-        """What is asked of a dot, relative to the curve: a share of what chords are off by there."""
-        if len(self.found) < 2 or not self.least:
-            return CLOSE
-        fall = math.log(float(self.found[-2][2]) / float(self.least))
-        return max(CLOSE, of_chords * fall**2 / 8)
+    def _find_log_error(self, of_chords: float) -> float:
+        """ln of what a dot may be wrong by: a share of what chords are off by there."""
+        least, fall = float(self.least), 0.0
+        if len(self.found) > 1 and least:
+            fall = math.log(float(self.found[-2][2]) / least)
+        return math.log(max(CLOSE, of_chords * fall**2 / 8) * least)
 
     def find_step(self, last: float) -> float:
         """How far the next dot may lie from the last: where floats tell dots, chords are as close as that."""
@@ -115,19 +117,33 @@ class _Dots:
         return last * FALL / math.log(float(before) / float(here))
 
     def add(self, losses: list[float], of_chords: float) -> None:
-        """Dots there, in floats as long as those tell them."""
-        log_error = math.log(self._find_closeness(of_chords) * float(self.least))
-        for i, loss in enumerate(losses):
-            of = self._at(loss)
-            try:
-                ends = self.quick.enclose(of, log_error, LOG_WIDER_DOTS)
-            except LOST:
-                self.is_quick = False
-                self._add_in_balls(losses[i:], log_error)
+        """Dots there, in floats as long as those tell them, then in balls; where both end, less closely."""
+        log_error, known = self._find_log_error(of_chords), len(self.found)
+        with suppress(*LOST):
+            for loss in losses:
+                self._add_in_floats(loss, log_error, LOG_WIDER_DOTS)
+            return
+        self.is_quick = False
+        with suppress(*LOST):
+            self._add_in_balls(losses[len(self.found) - known :], log_error)
+            return
+        for loss in losses[len(self.found) - known :]:
+            self._add_less_closely(loss)
+
+    def _add_in_floats(self, loss: float, log_error: float, log_wider: float) -> None:
+        of = self._at(loss)
+        ends = self.quick.enclose(of, log_error, log_wider)
+        self.is_quick = True
+        self._spend(self.quick.work * FLOAT_SHARE)
+        self._keep(of, ends)
+
+    def _add_less_closely(self, loss: float) -> None:
+        """Little noise: between orders at which many differences decide and those at which one does."""
+        for of_chords in LOOSE_CHORDS[:-1]:
+            with suppress(*LOST):
+                self._add_in_floats(loss, self._find_log_error(of_chords), LOG_WIDER_SHARED)
                 return
-            self.is_quick = True
-            self._spend(self.quick.work * FLOAT_SHARE)
-            self._keep(of, ends)
+        self._add_in_floats(loss, self._find_log_error(LOOSE_CHORDS[-1]), LOG_WIDER_SHARED)
 
     def _add_in_balls(self, losses: list[float], log_error: float) -> None:
         self._spend(len(losses) * plan_line(PassOrder(self.pair, losses[-1]), log_error).work)

@@ -32,7 +32,7 @@ LOWEST_X = 600.0  # natural logarithms: rules in x do not begin below
 END_TURNS = tuple(2.0**-i for i in range(1, 8))  # by how much normals are turned where a rule ends
 LEAST_SEPARATION = Fraction(1)  # between normals and the middle: with less, turning them makes them large
 MOST_TURNED_BATCHES = 10**8  # so that rounding, times their number, stays below what is added for it
-PER_TERM, USUAL_BITS = 10e-6, 160  # seconds, about, of a term of the sums; with more bits it takes longer
+PER_TERM, USUAL_BITS = 4e-6, 160  # seconds, about, of a term of the sums; with more bits it takes longer
 LOG_LOW_ROOM = 1e-9  # for the roundings of a logarithm: proofs/turned_curve.md, 6
 LOG_MOST_ROOM = 1e-6  # for those of another, times the batches: likewise
 LEAST_SIZE = 1e-9  # added to what floats may call 0, to say how small its power is, about
@@ -292,7 +292,7 @@ class TurnedCurve:
         pairs = [(own, own + i * plan.finer) for own, each in owns for i in each]
         if pairs and terms + len(pairs) * self._close_products.terms > self.most_terms:
             raise EngineDeclines("a curve that takes too many terms")
-        told = self._close_products.tell(pairs, plan.finer) if pairs else {}
+        told = self._close_products.tell(pairs) if pairs else {}
         totals = self._add_up(losses, low, places, told)
         return [self._finish(i, total) for i, total in enumerate(totals)]
 

@@ -4,14 +4,15 @@ theorems/proofs/turned_curve.md, number 3.
 """
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from flint import acb, arb, arb_mat, ctx
 
 SPARE_BITS = 48  # of balls, beyond those that cancel
-MATRIX_SPEED = 12  # times as many products in the same time, where they are those of matrices
-PRODUCTS_TOGETHER = 32  # that are made at once where they are not
-PER_POINT = 0.006  # how long a point of z takes, in terms of the sums that need its products
+PER_POINT = 0.01  # how long a point of z takes, in terms of the sums that need its products
 
 
 def count_bits(needed: float) -> int:
@@ -47,33 +48,15 @@ class CloseProducts:
         """How long one takes, in terms of a sum."""
         return PER_POINT * len(self.weights)
 
-    def tell(self, pairs: Iterable[tuple[int, int]], period: int) -> dict[tuple[int, int], acb]:
-        """At r and t r, each so many points along the lattice; pairs whose r are alike share a product."""
-        groups: dict[int, list[tuple[int, int]]] = {}
-        for own, other in pairs:
-            groups.setdefault(own % period, []).append((own, other))
-        found, alone = {}, []
+    def tell(self, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], acb]:
+        """At r and t r, each so many points along the lattice."""
         with ctx.workprec(self.bits):
-            for group in groups.values():
-                owns, others = (sorted(set(each)) for each in zip(*group, strict=True))
-                if len(group) * (1 + 2 / MATRIX_SPEED) <= 2 * len(owns) * (1 + len(others) / MATRIX_SPEED):
-                    alone += group
-                    continue
-                sums = self._multiply(owns, others)
-                at, row_of = {own: 2 * i for i, own in enumerate(owns)}, dict(zip(others, sums, strict=True))
-                for own, other in group:
-                    row, column = row_of[other], at[own]
-                    found[own, other] = self._enlarge(own, other, row[column : column + 2])
-            for start in range(0, len(alone), PRODUCTS_TOGETHER):
-                some = alone[start : start + PRODUCTS_TOGETHER]
-                for (own, other), sums_of in zip(some, self._multiply_alone(some), strict=True):
-                    found[own, other] = self._enlarge(own, other, sums_of)
-        return found
+            return {(own, other): self._enlarge(own, other, *sums) for own, other, *sums in self._sum(pairs)}
 
-    def _enlarge(self, own: int, other: int, sums: list[arb]) -> acb:
+    def _enlarge(self, own: int, other: int, real: arb, imaginary: arb) -> acb:
         """By what the rule in z misses."""
         error = arb(0, 1) * (self.missed * (self.base * (own + other)).exp()).upper()
-        return acb(sums[0] + error, sums[1] + error)
+        return acb(real + error, imaginary + error)
 
     def _list_kernel(self, place: int) -> list[arb]:
         """1 - e^-e^x at the points of z there."""
@@ -81,18 +64,26 @@ class CloseProducts:
         start = place - self.first - width
         return self.kernel[start : start + 2 * width + 1 : self.apart]
 
-    def _multiply(self, owns: list[int], others: list[int]) -> list[list[arb]]:
-        """Sums over z: a row for each t r, two columns for each r."""
-        ones = [self._list_kernel(own) for own in owns]
-        columns = [
-            [one * part for one in each for part in both]
-            for *each, both in zip(*ones, self.weights, strict=True)
-        ]
-        rows = [self._list_kernel(other)[::-1] for other in others]
-        return (arb_mat(rows) * arb_mat(columns)).tolist()
+    def _weigh(self, own: int) -> arb_mat:
+        """Both parts of the kernel at r, with the weights of the points: a row each."""
+        kernel = self._list_kernel(own)
+        rows = zip(*self.weights, strict=True)
+        return arb_mat([[one * part for one, part in zip(kernel, parts, strict=True)] for parts in rows])
 
-    def _multiply_alone(self, pairs: list[tuple[int, int]]) -> list[list[arb]]:
-        """The same for some of all pairs, a row for each: few of what a product of all would tell."""
-        both = ((self._list_kernel(own), self._list_kernel(other)[::-1]) for own, other in pairs)
-        rows = [[one * two for one, two in zip(*each, strict=True)] for each in both]
-        return (arb_mat(rows) * arb_mat(self.weights)).tolist()
+    def _sum(self, pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, arb, arb]]:
+        """Sums over z.
+
+        A matrix takes ten times as long to make as a product: those of t r are kept while they are needed.
+        """
+        ordered = sorted(pairs)
+        needed, columns = Counter(other for _, other in ordered), dict[int, arb_mat]()
+        for own, group in groupby(ordered, itemgetter(0)):
+            rows = self._weigh(own)
+            for _, other in group:
+                if other not in columns:
+                    columns[other] = arb_mat([[one] for one in self._list_kernel(other)[::-1]])
+                sums = rows * columns[other]
+                yield own, other, sums[0, 0], sums[1, 0]
+                needed[other] -= 1
+                if not needed[other]:
+                    del columns[other]
