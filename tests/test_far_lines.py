@@ -88,6 +88,10 @@ def test_plans_for_other_epsilons_enclose_what_balls_do() -> None:
     assert told > 15
 
 
+def sums_of(curve: FarCurve) -> SmallSums:
+    return SmallSums(curve.path, curve.n - 1, curve.x_lattices)
+
+
 def begin_at(monkeypatch: pytest.MonkeyPatch, start: float) -> None:
     """Large differences begin there, however many of them there are."""
     monkeypatch.setattr(far_plan._FarPlanner, "_find_start", lambda self: start)
@@ -124,8 +128,8 @@ def test_sums_with_other_large_differences_or_with_none_are_charged(
     [
         (0.66, 524, 0.72, 0.03, "_bound_left", lambda self: 0.0),
         (0.52, 60, 2.48, 0.03, "_bound_left", lambda self: 0.0),
-        (0.66, 524, 0.72, 0.03, "_bound_right", lambda self, more: 0.0),
-        (0.52, 60, 2.48, 0.03, "_bound_right", lambda self, more: 0.0),
+        (0.66, 524, 0.72, 0.03, "_bound_right", lambda self, missing: 0.0),
+        (0.52, 60, 2.48, 0.03, "_bound_right", lambda self, missing: 0.0),
     ],
 )
 def test_what_lies_periods_away_is_charged(
@@ -177,31 +181,37 @@ def test_from_above_other_differences_count_as_nothing(monkeypatch: pytest.Monke
             (curve.n - 1) * float(np.trapezoid(np.exp(-z * z / 2) * differences, z)) / math.sqrt(2 * math.pi)
         )
         beyond = (ball(line.right) / arb(2).sqrt()).erfc() / 2
-        small = SmallSums(curve.path, curve.n - 1, curve.x)
-        assert (small.enclose(beyond)[1][-50:] >= curve.x[-50:] + mean).all()
-        assert (small.enclose(arb(0))[1][-50:] < curve.x[-50:] + mean).all()
+        small = sums_of(curve)
+        assert (small.enclose(beyond)[1][-50:] >= small.x[-50:] + mean).all()
+        assert (small.enclose(arb(0))[1][-50:] < small.x[-50:] + mean).all()
 
 
 def test_sums_over_nodes_in_floats_are_off_by_no_more_than_is_charged(curve: FarCurve) -> None:
-    small = SmallSums(curve.path, curve.n - 1, curve.x)
+    small = sums_of(curve)
     values = curve.path.values
-    top, sums, charges = small._sum_nodes(values)
+    top, sums, charge = small._sum_nodes(values)
     tilt, period = arb(curve.plan.line.tilt), arb(curve.plan.line.period)
     worst = 0.0
     for i in (0, 1, 17, len(sums) // 2, len(sums) - 1):
         exact = arb(0)
         for m, value in enumerate(values.tolist()):
             s = acb(tilt, 2 * arb.pi() * m / period)
-            x = arb(float(small.x[0])) + i * arb(curve.plan.step)
+            x = arb(float(small.x[i]))
             term = acb(value) ** small.n * (acb(0, 1) * s.imag * x).exp() / (s * s)
             exact += term.real * (2 if m else 1)
         exact = exact * (-arb(top)).exp() / period
-        worst = max(worst, float(abs(exact - arb(float(sums[i])))) / float(charges[i]))
+        worst = max(worst, float(abs(exact - arb(float(sums[i])))) / charge)
     assert 1e-5 < worst < 1
 
 
 def test_masses_of_large_differences_are_off_by_no_more_than_is_charged(curve: FarCurve) -> None:
-    mass, off, excess, off_excess, away = curve._list_masses()
+    cells = curve._list_cells()
+    mass, off, excess, off_excess = (
+        cells.mass,
+        cells.mass_abs_error,
+        cells.excess,
+        cells.excess_abs_error,
+    )
     a, t = ball(curve.of.separation), curve.of.order
 
     def tail(z: arb) -> arb:
@@ -217,11 +227,11 @@ def test_masses_of_large_differences_are_off_by_no_more_than_is_charged(curve: F
         exact = tail(low) - tail(high)
         density = (-low * low / 2).exp() / (2 * arb.pi()).sqrt()
         slope = a * (curve.places[i] ** 2 + 4 * t * (-a * a).exp()).sqrt()
-        moved = 2 * density * arb(float(away[i])) / slope
+        moved = 2 * density * arb(float(cells.place_abs_error[i])) / slope
         assert abs(exact - arb(float(mass[i]))) <= arb(float(off[i])) + moved
         found = tail(low - a) - tail(high - a) - t * (tail(low + a) - tail(high + a))
         found -= arb(float(curve.places[i])) * exact
-        assert abs(found - arb(float(excess[i]))) <= arb(float(off_excess[i])) + moved * curve.plan.step
+        assert abs(found - arb(float(excess[i]))) <= arb(float(off_excess[i])) + moved * float(cells.steps[i])
     assert float(ndtr_rel_error(np.array(-8.0))) * float(mass.sum()) < float(off.sum())
 
 

@@ -4,6 +4,7 @@ Whatever comes out, `far` is right, and says how closely.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,7 +26,7 @@ from tightrope.engines.lines.plan import (
     find_height,
     make_panels,
 )
-from tightrope.numerics.floats import short
+from tightrope.numerics.floats import Floats, short
 
 PLACES = np.arange(2.0, 38.0, 1 / 64)  # of z, from where on a difference may count as large
 LEAST_START, LARGEST_START = 0.2, 0.8  # of what sums fall short by, where large differences begin
@@ -39,22 +40,38 @@ LOG_BEYOND = -18.0  # of the nodes beyond the last, over the deviation
 LOG_TRANSFORM_ERROR = -32.0  # ln of what floats tell: also how often z is left of the path
 CALM_TILTS = (0.5, 300.0)  # of the bound on sums without large differences, over what they fall short by
 CHORDS = 8.0  # in the deviation of a sum, at least
+EDGE, EDGES_GROW, STEPS_GROW = 1.5, 1.5, 2.0  # where steps widen, over what sums fall short by; and how
 MOST_PLACES = 30_000  # of a lattice of sums
 LOG_LARGEST_SHARE = -2.0  # of a curve, ln of what may be wrong: more is of no use
+WORK_OF_TURN = 90  # of one row or column of a lattice, in points of a path
 KEPT_PLANS = 8
 
 
 @dataclass(frozen=True)
 class FarPlan:
-    """The line of small differences, z up to its right end, and the lattice on which large ones are spread.
+    """The line of small differences, z up to its right end, and the lattices on which large ones are spread.
 
-    `line.call_tilt` bounds its aliases, `calm_tilt` sums that have no large difference.
+    Of each the step, and how many places it has. `line.call_tilt` bounds aliases of the line, `calm_tilt`
+    sums that have no large difference.
     """
 
     line: LinePlan
     calm_tilt: float
-    step: float
-    count: int
+    lattices: tuple[tuple[float, int], ...]
+
+    @property
+    def work(self) -> int:
+        """In nodes of a line times points of its path, about."""
+        turns = sum(2 * math.isqrt(count) for _, count in self.lattices)
+        return self.line.work + self.line.nodes * turns * WORK_OF_TURN
+
+    def list_lattices(self, first: float) -> Iterator[Floats]:
+        """Places from the first on: each lattice begins one of its steps after the last."""
+        place = first
+        for i, (step, count) in enumerate(self.lattices):
+            lattice = place + step * np.arange(i > 0, count + (i > 0), dtype=np.float64)
+            place = float(lattice[-1])
+            yield lattice
 
 
 @lru_cache(maxsize=KEPT_PLANS)
@@ -125,9 +142,8 @@ class _FarPlanner:
         points = [panel.points for panel in panels]
         if nodes * sum(points) > MOST_FLOAT_WORK or max(points) > MOST_RULE_POINTS:
             raise EngineDeclines("small differences that take too long")
-        apart: float = short(self._find_step())
-        count = math.ceil((end - law.at(law.right)[0]) / apart) + 1
-        if not 2 < count <= MOST_PLACES:
+        lattices = tuple(self._list_lattices(law.at(law.right)[0], end))
+        if not 2 < sum(count for _, count in lattices) <= MOST_PLACES:
             raise EngineDeclines("large differences that take too many places")
         line = LinePlan(
             left=law.left,
@@ -144,4 +160,17 @@ class _FarPlanner:
             cancelled=0.0,
             bits=0,
         )
-        return FarPlan(line, calm_tilt, apart, count)
+        return FarPlan(line, calm_tilt, lattices)
+
+    def _list_lattices(self, first: float, end: float) -> Iterator[tuple[float, int]]:
+        """The step and the places of each: beyond what sums fall short by, steps may grow with the place."""
+        apart, place, edge = self._find_step(), first, EDGE * self.short_by
+        while True:
+            step: float = short(apart)
+            count = max(math.ceil((min(edge, end) - place) / step), 0) + (place == first)
+            if count:
+                yield step, count
+            place += step * count
+            if place >= end:
+                return
+            apart, edge = apart * STEPS_GROW, edge * EDGES_GROW

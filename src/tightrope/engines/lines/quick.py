@@ -7,8 +7,6 @@ from tightrope.engines.lines.far import FarLines
 from tightrope.engines.lines.floats import LOG_WIDER_SHARED, FloatLines
 from tightrope.engines.lines.plan import PassOrder
 
-FAR_WORK = 1_000_000  # of a far point, about, in nodes of a line times points of its path
-
 
 class QuickLines:
     """By one line for all of the sum, or by its large differences: what told the last is asked first."""
@@ -20,7 +18,7 @@ class QuickLines:
     @property
     def work(self) -> int:
         """Of the last, in nodes of a line times points of its path."""
-        return FAR_WORK if self._is_far else self._lines.work
+        return self._far.work if self._is_far else self._lines.work
 
     def enclose(
         self, of: PassOrder, log_error: float, log_wider: float = LOG_WIDER_SHARED

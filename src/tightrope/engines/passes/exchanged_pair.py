@@ -35,12 +35,13 @@ FLAT = Fraction(99, 100)  # of the dot before: further dots by lattices would te
 SHARED_PLAN = 4  # dots near 0 that one plan serves
 ROUGH, CLOSE = 1e-3, 1e-6  # what dots may be wrong by: the first, and all others relative to the curve before
 OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
-OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.1  # what a dot may be wrong by, in what chords are off by there
-LOOSE_CHORDS = (0.05, 0.5)  # the same, where nothing else tells it
+OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.5  # what a dot may be wrong by, in what chords are off by there
+LOOSE_CHORDS = (0.05, 0.5, 3.0)  # the same, where nothing else tells it
 FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
+CHEAP, MOST_FALL = 10_000_000, 0.1  # work of a dot, about 7 ms: where they take longer they lie further apart
 LOG_WIDER_DOTS = math.log(30.0)  # floats may tell a dot so much less closely: balls take far longer
 FLOAT_SHARE = 0.02  # of the time that balls take for as many nodes and points
-MOST_WORK = 200_000_000  # nodes times points of all dots together, in balls: about 6 s
+MOST_WORK = 400_000_000  # nodes times points of all dots together, in balls: about 12 s
 
 
 @lru_cache(maxsize=KEPT_PASSES)
@@ -114,7 +115,8 @@ class _Dots:
         (_, _, before), (_, _, here) = self.found[-2:]
         if not self.is_quick or not RARE < here < before:
             return math.inf
-        return last * FALL / math.log(float(before) / float(here))
+        fall = min(FALL * math.sqrt(max(self.quick.work / CHEAP, 1.0)), MOST_FALL)
+        return last * fall / math.log(float(before) / float(here))
 
     def add(self, losses: list[float], of_chords: float) -> None:
         """Dots there, in floats as long as those tell them, then in balls; where both end, less closely."""
