@@ -126,7 +126,7 @@ def test_large_differences_beside_one_other(
         odd = np.arange(len(found)) % 2  # what is told closely and what is not, in turns
         return found * (1 - 1e-15 - loose * odd), found * (1 + 1e-15 + loose * (1 - odd))
 
-    def keep(self: SmallSums, path: object, count: int, lattices: Sequence[Floats]) -> None:
+    def keep(self: SmallSums, path: object, count: int, lattices: Sequence[Floats], k: float) -> None:
         self.x = np.concatenate(lattices)
 
     # one lattice, or three whose steps grow: further and then hardly further than all else

@@ -38,10 +38,10 @@ OUTER = 8  # mean losses: further dots are rarely used by a run, however many pa
 OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.5  # what a dot may be wrong by, in what chords are off by there
 LOOSE_CHORDS = (0.05, 0.5, 3.0)  # the same, where nothing else tells it
 FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
-CHEAP, MOST_FALL = 10_000_000, 0.1  # work of a dot, about 7 ms: where they take longer they lie further apart
+MOST_FALL = 0.4  # likewise, where dots take long
 LOG_WIDER_DOTS = math.log(30.0)  # floats may tell a dot so much less closely: balls take far longer
 FLOAT_SHARE = 0.02  # of the time that balls take for as many nodes and points
-MOST_WORK = 400_000_000  # nodes times points of all dots together, in balls: about 12 s
+MOST_WORK, SPARE_WORK = 200_000_000, 100_000_000  # nodes times points of all dots, in balls: about 6 and 3 s
 
 
 @lru_cache(maxsize=KEPT_PASSES)
@@ -111,11 +111,16 @@ class _Dots:
         return math.log(max(CLOSE, of_chords * fall**2 / 8) * least)
 
     def find_step(self, last: float) -> float:
-        """How far the next dot may lie from the last: where floats tell dots, chords are as close as that."""
+        """How far the next dot may lie from the last: where floats tell dots, chords are as close as that.
+
+        Where a dot takes long they lie further apart, so that there is time for all of them.
+        """
         (_, _, before), (_, _, here) = self.found[-2:]
         if not self.is_quick or not RARE < here < before:
             return math.inf
-        fall = min(FALL * math.sqrt(max(self.quick.work / CHEAP, 1.0)), MOST_FALL)
+        each = self.quick.work * FLOAT_SHARE
+        left = max(MOST_WORK - self.work, each)
+        fall = max(FALL, min(math.log(float(here) / RARE) * each / left, MOST_FALL))
         return last * fall / math.log(float(before) / float(here))
 
     def add(self, losses: list[float], of_chords: float) -> None:
@@ -161,7 +166,7 @@ class _Dots:
 
     def _spend(self, work: float) -> None:
         self.work += work
-        if self.work > MOST_WORK:
+        if self.work > MOST_WORK + SPARE_WORK:
             raise EngineDeclines("dots that take too long")
 
 

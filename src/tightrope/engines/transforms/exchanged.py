@@ -23,7 +23,7 @@ LOG_LEAST_ERROR = math.log(3e-8)  # that is asked of a moment: a run adds up a t
 LOG_ROUGH_PAIR_ERROR = -7.0  # of a table to plan with: closer ones of two ratios take seconds
 LEAST_CURVE_TILT = 1e-4
 QUICK_SECONDS = 1.0  # about, of what is tried first
-LINE_PATIENCE, PLAN_PATIENCE = 8.0, 4.0  # seconds, about, that tables may take: of a line, and for planning
+LINE_PATIENCE, PLAN_PATIENCE = 10.0, 4.0  # seconds, about, that tables may take: of a line, and for planning
 MOST_CURVE_HEIGHT = 1000.0
 
 
