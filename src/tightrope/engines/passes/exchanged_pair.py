@@ -29,13 +29,15 @@ MOST_DOTS, ENOUGH_DOTS = 1200, 40  # at most; and how many are a curve, though f
 APART, LINES_APART = 0.2, 0.02  # between neighbours, up to
 NEAR = 4  # so many mean losses
 GROWS, LINES_GROW = 1.25, 1.09  # from there on the next lies so many times further from the last
+BEYOND_APART, BEYOND_GROWS = 1.0, 1.5  # the same of lattices, beyond the last dot by line integrals
 FLAT = Fraction(99, 100)  # of the dot before: further dots by lattices would tell little
 
 # Line integrals.
+MOST_BALL_WORK = 3_000_000  # of a dot: about .1 s
 SHARED_PLAN = 4  # dots near 0 that one plan serves
 ROUGH, CLOSE = 1e-3, 1e-6  # what dots may be wrong by: the first, and all others relative to the curve before
 OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
-OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.5  # what a dot may be wrong by, in what chords are off by there
+OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.25  # what a dot may be wrong by, in what chords are off by there
 LOOSE_CHORDS = (0.05, 0.5, 3.0)  # the same, where nothing else tells it
 FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
 MOST_FALL = 0.4  # likewise, where dots take long
@@ -124,18 +126,21 @@ class _Dots:
         return last * fall / math.log(float(before) / float(here))
 
     def add(self, losses: list[float], of_chords: float) -> None:
-        """Dots there, in floats as long as those tell them, then in balls; where both end, less closely."""
+        """Dots there, in floats if those tell them; else in balls, or where those are slow, less closely."""
         log_error, known = self._find_log_error(of_chords), len(self.found)
         with suppress(*LOST):
             for loss in losses:
                 self._add_in_floats(loss, log_error, LOG_WIDER_DOTS)
             return
         self.is_quick = False
-        with suppress(*LOST):
-            self._add_in_balls(losses[len(self.found) - known :], log_error)
-            return
         for loss in losses[len(self.found) - known :]:
-            self._add_less_closely(loss)
+            with suppress(*LOST):
+                self._add_in_balls(loss, losses[-1], log_error, MOST_BALL_WORK)
+                continue
+            with suppress(*LOST):
+                self._add_less_closely(loss)
+                continue
+            self._add_in_balls(loss, losses[-1], log_error, math.inf)
 
     def _add_in_floats(self, loss: float, log_error: float, log_wider: float) -> None:
         of = self._at(loss)
@@ -152,10 +157,12 @@ class _Dots:
                 return
         self._add_in_floats(loss, self._find_log_error(LOOSE_CHORDS[-1]), LOG_WIDER_SHARED)
 
-    def _add_in_balls(self, losses: list[float], log_error: float) -> None:
-        self._spend(len(losses) * plan_line(PassOrder(self.pair, losses[-1]), log_error).work)
-        for loss in losses:
-            self._keep(self._at(loss), enclose_curve(self._at(loss), log_error, losses[-1]))
+    def _add_in_balls(self, loss: float, near: float, log_error: float, most: float) -> None:
+        work = plan_line(PassOrder(self.pair, near), log_error).work
+        if work > most:
+            raise EngineDeclines("a dot that takes long")
+        self._spend(work)
+        self._keep(self._at(loss), enclose_curve(self._at(loss), log_error, near))
 
     def _at(self, loss: float) -> PassOrder:
         return PassOrder(self.pair, loss, Fraction(math.exp(loss)))
@@ -191,7 +198,9 @@ def _continue_dots(pair: Allocation, dots: list[Dot]) -> list[Dot]:
     All that lies beyond the last is counted as a loss without end, so that one dot too few is dear.
     """
     scale = 2 * float(dots[0][1]) if dots else _mean_loss(pair)
-    found, step = list(dots), APART * scale
+    found, step, grows = list(dots), APART * scale, GROWS
+    if dots:  # few runs ask for what lies there
+        step, grows = BEYOND_APART * scale, BEYOND_GROWS
     loss = math.log(dots[-1][0]) + step if dots else 0.0
     while len(found) < MOST_DOTS and not (found and found[-1][1] < LEAST_DELTA):
         order = Fraction(math.exp(loss))
@@ -204,6 +213,6 @@ def _continue_dots(pair: Allocation, dots: list[Dot]) -> list[Dot]:
         found.append((order, value))
         if len(found) > len(dots) + 1 and value > FLAT * found[-2][1]:
             break
-        step = step if loss < NEAR * scale else step * GROWS
+        step = step if loss < NEAR * scale else step * grows
         loss += step
     return found
