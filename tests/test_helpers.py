@@ -164,6 +164,18 @@ def test_who_listens_no_more_and_closes_nothing_hangs_nowhere(dropped: str) -> N
     assert ends_soon({int(pid) for pid in pids})
 
 
+def test_who_stops_listening_to_helpers_hears_nothing_more_of_them() -> None:
+    script = """
+for heard in range(200):
+    outcomes = in_parallel(abs, range(1000), workers=2, joining=True)
+    for _ in range(1 + heard % 7):
+        next(outcomes)
+    outcomes.close()
+print("closed")
+"""
+    assert said(script) == "closed"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_has_helpers_of_its_own() -> None:
     script = """

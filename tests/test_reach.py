@@ -191,6 +191,30 @@ class KnowsNothing:
         return LogBounds(-math.inf, 0.0)
 
 
+class Declines:
+    """An engine for none."""
+
+    def near(self, epsilon: float, tolerance: float, hint: Hint = NO_HINT) -> KnowsNothing:
+        raise EngineDeclines("too hard")
+
+
+def test_what_no_engine_reaches_is_refused_in_the_words_of_the_question() -> None:
+    """A search for epsilon at delta 0.01 said that delta at epsilon 1 was out of reach: its first guess."""
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
+    (analysis,) = analyse(step * 1000, tr.REMOVE, tr.QUICK)
+    schedule = analysis.covers[0].schedules[0]
+    assert isinstance(schedule, Schedule)
+    composed = Composition(schedule, [EngineRow(make=lambda _: Declines(), applies=lambda _: True)])
+    reach = "is out of reach of every engine. Ask for another"
+    for _ in range(2):  # the second time it is kept
+        with pytest.raises(tr.NotPreciseEnough) as refused:
+            composed.epsilon_bounds(0.01, 1e-3)
+        assert f"{refused.value}" == f"epsilon at delta=0.01 {reach} delta, or for fewer steps."
+        with pytest.raises(tr.NotPreciseEnough) as refused:
+            composed.log_bounds(2.5, 1e-3)
+        assert f"{refused.value}" == f"delta at epsilon=2.5 {reach} epsilon, or for fewer steps."
+
+
 def test_where_no_accuracy_is_coarse_enough_the_refusal_says_so() -> None:
     step = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.1))
     (analysis,) = analyse(step * 1000, tr.REMOVE, tr.QUICK)

@@ -57,7 +57,7 @@ _HOMES = {
     "curve.simulated_curve": "Estimate SimulatedCurve",
     "theorems.evidence": "Evidence Standing PROVED CONJECTURED REFUTED",
     "errors": "TightropeError InvalidSetting UnusableFile NoTheorem NoSuchValue NotPreciseEnough "
-    "UncertainComparison StopWork WorkerDied",
+    "UncertainComparison StopWork UnwrittenRows WorkerDied",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -5,7 +5,7 @@ them bare; the command line prints --rate, --effort tight and add-or-remove.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
@@ -128,6 +128,23 @@ class UnusableFile(InvalidSetting):
 
 class UnwrittenFile(UnusableFile):
     """A file that the system did not let us write, when there was something to write into it."""
+
+
+class UnwrittenRows(UnwrittenFile):
+    """Results of a sweep that the system did not let us write.
+
+    `rows` are those that were there, in the order of the grid: also where no file holds them.
+
+    >>> refusal = UnwrittenRows("out.csv", "could not be written: no room", rows=[{"epsilon": 1.0}])
+    >>> print(refusal, refusal.rows)
+    out.csv could not be written: no room. [{'epsilon': 1.0}]
+    """
+
+    def __init__(
+        self, path: object, problem: str, remedy: str = "", *, rows: Sequence[Mapping[str, object]] = ()
+    ) -> None:
+        super().__init__(path, problem, remedy)
+        self.rows = list(rows)
 
 
 class SeveralProblems(InvalidSetting):

@@ -7,13 +7,15 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 _IDLE = 300.0  # seconds until a helper that gets no work ends, as joblib's workers do
 _LOOK = 1.0  # seconds between two looks at whether the process that is helped lives
+_HANDED_OUT = 2.0  # seconds in which work that was asked for is certainly handed out
+_SHORT = 0.001  # seconds between two looks at whether it is
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # of a helper: one
 _waiting: dict[int, tuple[int, Any]] = {}  # by whose they are: a fork cannot use those of its parent
 
@@ -66,6 +68,18 @@ def keep_helpers(count: int, helpers: Any) -> None:
     """Let them wait for whoever asks for as many, instead of those that wait already."""
     end_helpers(wait=False)
     _waiting[os.getpid()] = count, helpers
+
+
+def kill_helpers(helpers: Any, asked: Collection[Future[Any]]) -> None:
+    """End them in the middle of what they are asked for.
+
+    loky's thread fails over work that it has not begun to hand out when the helpers are killed, and prints a
+    traceback. It hands out this little at once, but is given no longer than it may need on a busy machine.
+    """
+    until = time.monotonic() + _HANDED_OUT
+    while not all(each.running() or each.done() for each in asked) and time.monotonic() < until:
+        time.sleep(_SHORT)
+    helpers.shutdown(kill_workers=True)
 
 
 def end_helpers(*, wait: bool = True) -> None:

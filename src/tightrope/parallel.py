@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from tightrope.errors import Described, InvalidSetting, WorkerDied
 from tightrope.extras import install_command
-from tightrope.helpers import keep_helpers, make_limit, take_helpers
+from tightrope.helpers import keep_helpers, kill_helpers, make_limit, take_helpers
 from tightrope.numerics import check
 
 P = TypeVar("P")
@@ -75,14 +75,28 @@ def has_chosen_backend() -> bool:
 
 
 def count_jobs(workers: int | None) -> int:
-    """How many pieces joblib would have under way: if neither it nor `workers` says, as many as cores."""
+    """How many pieces joblib would have under way: if neither it nor `workers` says, as many as cores.
+
+    A daemonic process, such as a worker of `multiprocessing.Pool`, may start no others: it is the only one.
+    """
     if workers == 1:
         return 1
+    from multiprocessing import current_process  # which takes a while to load, like joblib
+
     import joblib
 
-    _, stated = joblib.parallel.get_active_backend()
+    backend, stated = joblib.parallel.get_active_backend()
     wanted = stated if workers is None else workers
-    return max(int(joblib.effective_n_jobs(-1 if wanted is None else wanted)), 1)  # a cluster may still start
+    starts_processes = type(backend).__name__ in ("LokyBackend", "MultiprocessingBackend")
+    if starts_processes and current_process().daemon:  # joblib would say so, in a warning at every question
+        wanted = 1
+    try:
+        count = int(joblib.effective_n_jobs(-1 if wanted is None else wanted))
+    except (TypeError, ValueError):  # joblib looks at its own setting only when it is used
+        remedy = "Pass {workers}, or set joblib.parallel_config(n_jobs=-1) for all cores."
+        must = "be a whole number other than 0"
+        raise InvalidSetting("joblib's n_jobs", wanted, must, remedy) from None
+    return max(count, 1)  # a cluster may still start
 
 
 def _shield(work: Work, numbered: Numbered) -> Outcome:
@@ -199,7 +213,7 @@ def _run_joined(
         return [*under_way.items(), *left]
     finally:
         if under_way:
-            helpers.shutdown(kill_workers=True)
+            kill_helpers(helpers, futures)
         else:
             keep_helpers(others, helpers)
 

@@ -35,6 +35,7 @@ from tightrope.errors import (
     TightropeError,
     UncertainComparison,
     UnusableFile,
+    UnwrittenRows,
     WorkerDied,
 )
 from tightrope.numerics.confidence import BETTING, CHERNOFF, HOEFFDING, draws_needed
@@ -102,5 +103,5 @@ __all__ = [  # noqa: RUF022
     "Evidence", "Standing", "PROVED", "CONJECTURED", "REFUTED",
     "TightropeError", "InvalidSetting",
     "UnusableFile", "NoTheorem", "NoSuchValue", "NotPreciseEnough",
-    "UncertainComparison", "StopWork", "WorkerDied",
+    "UncertainComparison", "StopWork", "UnwrittenRows", "WorkerDied",
 ]

@@ -18,6 +18,7 @@ from tightrope.engines.face import (
     Recountable,
     Table,
     raising,
+    reaching,
 )
 from tightrope.engines.near_ceiling import find_end
 from tightrope.engines.places import MOST_FOLLOWED, PLACES_APART, Outlook, Place, round_delta
@@ -120,7 +121,8 @@ class Composition:
 
     def _certify(self, epsilon: float, accuracy: float) -> LogBounds:
         """Bounds by the first engine that is close enough; or NotPreciseEnough."""
-        _, found = self._localise(epsilon, accuracy)
+        with reaching(f"delta at {{epsilon={epsilon:g}}}", "{epsilon}"):
+            _, found = self._localise(epsilon, accuracy)
         if found.width > self._widest(accuracy):
             raise NotPreciseEnough(
                 f"delta at {{epsilon={epsilon:g}}} could not be certified to {{accuracy={accuracy:g}}}, "
@@ -217,10 +219,7 @@ class Composition:
             if row.has_the_last_word:
                 break
         if best is None:
-            raise NotPreciseEnough(
-                f"delta at {{epsilon={epsilon:g}}} is out of reach of every engine",
-                "Ask for another {epsilon} or {delta}, or for fewer {steps}.",
-            )
+            raise EngineDeclines("none is left")
         return best
 
     def _engines(self) -> Iterator[tuple[EngineRow, Engine]]:
@@ -328,7 +327,8 @@ class Composition:
 
     def _search(self, delta: float, accuracy: float, widest: float) -> tuple[float, float]:
         """epsilon(delta) from where the search ends; or NotPreciseEnough."""
-        found = self._follow(delta, accuracy) or self._close_in(delta, accuracy)[0]
+        with reaching(f"epsilon at {{delta={delta:g}}}", "{delta}"):
+            found = self._follow(delta, accuracy) or self._close_in(delta, accuracy)[0]
         if found.lower == 0 and self._meets_at_zero(delta, accuracy):
             return 0.0, 0.0
         if not found.is_enough(accuracy) and not (found.lower > 0 and found.width <= widest):

@@ -3,12 +3,14 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from tightrope.errors import NotPreciseEnough
 from tightrope.numerics.floats import Floats
 
 if TYPE_CHECKING:  # which takes long to load
@@ -91,6 +93,16 @@ FAR = 2.0  # of ln delta, from one that is looked for
 
 class EngineDeclines(Exception):
     """Raised by an engine that cannot do it, or not in reasonable time; another one is asked."""
+
+
+@contextmanager
+def reaching(asked: str, other: str) -> Iterator[None]:
+    """Refuse what no engine reaches in the words of the question, whatever was looked for on the way."""
+    try:
+        yield
+    except EngineDeclines:
+        remedy = f"Ask for another {other}, or for fewer {{steps}}."
+        raise NotPreciseEnough(f"{asked} is out of reach of every engine", remedy) from None
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,15 @@
 import csv
 import io
 import json
+import os
 import sqlite3
+import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tightrope.errors import InvalidSetting, UnusableFile, UnwrittenFile
+from tightrope.errors import InvalidSetting, UnusableFile, UnwrittenRows
 from tightrope.extras import install_command
 from tightrope.files import as_path, read_text, write_whole
 from tightrope.sweeps.cells import (
@@ -27,6 +29,7 @@ from tightrope.sweeps.cells import (
 SUFFIXES = (".csv", ".parquet")
 _OURS = 0x74726F70  # SQLite's application id, "trop"
 _UNCHANGED = "It is unchanged; choose another place."
+_INSERT = "INSERT OR REPLACE INTO rows VALUES (?, ?)"
 _MAKE_ROOM = "The rows so far are safe: make room, then go on with {resume=True}."
 
 
@@ -35,17 +38,23 @@ class Results:
 
     While the sweep runs, each row is committed to `name.csv.journal` beside the file, which survives a kill.
     SQLite locks the journal, so that a second sweep is refused; the system drops the lock of a process that
-    dies.
+    dies. A journal that somebody removes, perhaps with its folder, is made anew. Rows come in this `order`.
     """
 
-    def __init__(self, path: str | Path, *, resume: bool) -> None:
-        self.path = as_path(path)
+    def __init__(self, path: str | Path, order: Iterable[Key] = (), *, resume: bool) -> None:
+        # A process may change its folder while the sweep runs.
+        self.path, self.order = as_path(path).absolute(), tuple(order)
         if self.path.suffix not in SUFFIXES:
             must = f"end in {' or '.join(SUFFIXES)}"
             raise InvalidSetting("out", str(path), must, "Name such a file for the results.")
         if self._is_parquet:
             _import_pyarrow()  # now, and not when all the work is done
         self.journal_path = self.path.with_name(f"{self.path.name}.journal")
+        self.rows = self._open(resume=resume)
+        self._held = _identify(self.journal_path)
+
+    def _open(self, *, resume: bool) -> dict[Key, Row]:
+        """Take the journal, and read what is in it and in the file."""
         is_new = not self.journal_path.exists()
         if not is_new and not resume:
             raise _exists(self.journal_path)
@@ -59,38 +68,75 @@ class Results:
                 self._discard_journal()
             self._journal.close()
             raise
-        self.rows: dict[Key, Row] = {key_of(row): row for row in found}
+        return {key_of(row): row for row in found}
 
     def add(self, key: Key, row: Row) -> None:
         """Keep the row of one cell; when this returns, a crash of this process cannot lose it."""
         self.rows[key] = row
         try:
-            self._journal.execute(
-                "INSERT OR REPLACE INTO rows VALUES (?, ?)", (json.dumps(key), json.dumps(row))
-            )
-        except sqlite3.Error as problem:
-            raise UnwrittenFile(
-                self.journal_path, f"could not be written: {problem}", _MAKE_ROOM
-            ) from problem
+            if not self._make_anew():
+                self._journal.execute(_INSERT, _write_entry(key, row))
+        except (OSError, sqlite3.Error, UnusableFile) as problem:
+            raise self._refuse(problem, _MAKE_ROOM) from problem
 
-    def close(self, order: Iterable[Key]) -> None:
-        """Write the file, the rows of these keys first and in this order, and delete the journal."""
+    def _make_anew(self) -> bool:
+        """Whether the journal was gone, and is made again, with every row; the folder, too.
+
+        SQLite would go on writing into the file without a name. A sweep that has meanwhile taken the place
+        is left alone while it runs, and the rows that it leaves are kept.
+        """
+        if self._held is not None and _identify(self.journal_path) == self._held:
+            return False
+        self._held = None
+        self._journal.close()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.rows = {**self._open(resume=True), **self.rows}
+        self._journal.execute("BEGIN")
+        self._journal.executemany(_INSERT, (_write_entry(key, row) for key, row in self.rows.items()))
+        self._journal.execute("COMMIT")
+        self._held = _identify(self.journal_path)
+        return True
+
+    def close(self) -> None:
+        """Write the file, the rows of the order first, and delete the journal."""
         try:
             if self.rows:
-                first = {key: self.rows[key] for key in order if key in self.rows}
-                rows = [*first.values(), *(row for key, row in self.rows.items() if key not in first)]
-                content = _parquet_bytes(rows) if self._is_parquet else _csv_bytes(rows)
-                write_whole(self.path, content, what="results")
+                self._make_anew()
+                write_whole(self.path, self._write(), what="results")
             self._discard_journal()
-        except UnwrittenFile as refused:
-            raise UnwrittenFile(refused.path, refused.problem, _MAKE_ROOM) from None
+        except (OSError, sqlite3.Error, UnusableFile) as problem:
+            is_safe = self._held is not None and _identify(self.journal_path) == self._held
+            raise self._refuse(problem, _MAKE_ROOM if is_safe else self._rescue()) from None
         finally:
             self._journal.close()
 
     def _discard_journal(self) -> None:
-        # The log goes first: SQLite would delete it on closing, when it might be that of the next sweep.
-        self._journal.execute("PRAGMA journal_mode = DELETE")
-        self.journal_path.unlink()
+        with suppress(sqlite3.Error, FileNotFoundError):  # it is gone already, or harms nobody where it is
+            # The log goes first: SQLite would delete it on closing, when it might be that of the next sweep.
+            self._journal.execute("PRAGMA journal_mode = DELETE")
+            self.journal_path.unlink()
+
+    def _rescue(self) -> str:
+        """Write the rows where there is room for them, and say where: nothing else holds them."""
+        try:
+            elsewhere = Path(tempfile.mkdtemp(prefix="tightrope-"), f"results{self.path.suffix}")
+            write_whole(elsewhere, self._write(), what="results")
+        except (OSError, UnusableFile):
+            return "The rows are in no file: the attribute 'rows' of this refusal has them."
+        there = f"The rows so far are in {str(elsewhere)!r}"
+        return f"{there}: move it to where it should be, then go on with {{resume=True}}."
+
+    def _refuse(self, problem: Exception, remedy: str) -> UnwrittenRows:
+        rows = [self.rows[key] for key in self.order if key in self.rows]
+        if isinstance(problem, UnusableFile):  # which names the file, and says what could not be done
+            return UnwrittenRows(problem.path, problem.problem, remedy, rows=rows)
+        why = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
+        return UnwrittenRows(self.journal_path, f"could not be written: {why}", remedy, rows=rows)
+
+    def _write(self) -> bytes:
+        first = {key: self.rows[key] for key in self.order if key in self.rows}
+        rows = [*first.values(), *(row for key, row in self.rows.items() if key not in first)]
+        return _parquet_bytes(rows) if self._is_parquet else _csv_bytes(rows)
 
     @property
     def _is_parquet(self) -> bool:
@@ -105,11 +151,24 @@ class Results:
 @contextmanager
 def open_results(path: str | Path, order: Iterable[Key], *, resume: bool) -> Iterator[Results]:
     """The results at `path`, which are written however the sweep ends."""
-    results = Results(path, resume=resume)
+    results = Results(path, order, resume=resume)
     try:
         yield results
     finally:
-        results.close(order)
+        results.close()
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    """Which file has this name now."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _write_entry(key: Key, row: Row) -> tuple[str, str]:
+    return json.dumps(key), json.dumps(row)
 
 
 def _open_journal(path: Path) -> sqlite3.Connection:
