@@ -23,7 +23,7 @@ KEPT_PASSES = 32
 COARSE, MEDIUM, FINE = 32, 64, 128  # steps of the lattice in the mean deviation of a sum
 LABELLED = 2  # mean losses of a pass: about what decides several of them
 LEAST_DELTA = 1e-22  # where dots end: all that lies beyond counts as lost, in each pass
-MOST_DOTS, ENOUGH_DOTS = 1200, 40  # at most; and how many are a curve, though further ones take too long
+MOST_DOTS, ENOUGH_DOTS = 2400, 40  # at most; and how many are a curve, though further ones take too long
 
 # Dots by lattices, and those by line integrals: distances are in mean losses of a pass.
 APART, LINES_APART = 0.2, 0.02  # between neighbours, up to
@@ -39,7 +39,7 @@ ROUGH, CLOSE = 1e-3, 1e-6  # what dots may be wrong by: the first, and all other
 OUTER = 8  # mean losses: further dots are rarely used by a run, however many passes it has
 OF_CHORDS, OF_OUTER_CHORDS = 0.002, 0.25  # what a dot may be wrong by, in what chords are off by there
 LOOSE_CHORDS = (0.05, 0.5, 3.0)  # the same, where nothing else tells it
-FALL, RARE = 0.04, 1e-16  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
+FALL, RARE = 0.03, 1e-18  # of ln of the curve from dot to dot, down to a curve that is hardly ever asked for
 MOST_FALL = 0.4  # likewise, where dots take long
 LOG_WIDER_DOTS = math.log(30.0)  # floats may tell a dot so much less closely: balls take far longer
 FLOAT_SHARE = 0.02  # of the time that balls take for as many nodes and points
