@@ -53,8 +53,9 @@ class StepsSummary:
         if not self.unused:
             return self._seen
         every = f"{self.steps + self.unused:,} batches are accounted"
-        why = "drawn and not used, or complete a pass that was broken off"
-        return f"{self._seen} {every}, of which {self.unused:,} were {why}."
+        verb, ends = ("was", "completes") if self.unused == 1 else ("were", "complete")
+        why = f"drawn and not used, or {ends} a pass that was broken off"
+        return f"{self._seen} {every}, of which {self.unused:,} {verb} {why}."
 
     @property
     def _seen(self) -> str:

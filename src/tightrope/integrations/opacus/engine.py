@@ -1,6 +1,6 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -137,7 +137,8 @@ class TightropeEngine(PrivacyEngine):
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )
         numbers = numbers_of(criterion_and_loader[-1])
-        private_optimizer.attach_step_hook(self.accountant.hook(sampler, watch.checks, numbers))
+        record = self.accountant.hook(sampler, watch.checks, numbers)
+        private_optimizer.attach_step_hook(_keep_size(private_optimizer.expected_batch_size, record))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
 
@@ -228,6 +229,22 @@ def _check_records(loader: Any) -> None:
     if found.sampling is None:
         remedy = "One record would count as several: leave out what repeats it."
         raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
+
+
+def _keep_size(size: float, record: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Refuse a step whose noisy sum is divided by another size; `record` any other."""
+
+    def check_and_record(optimizer: Any) -> None:
+        if optimizer.expected_batch_size != size:
+            must = f"stay {size!r}, the expected size of a batch"
+            remedy = (
+                "The noise is divided by it as well, and so tells how many records were drawn if it follows "
+                "them. To take larger or smaller steps, change the learning rate."
+            )
+            raise InvalidSetting("expected_batch_size", optimizer.expected_batch_size, must, remedy)
+        record(optimizer)
+
+    return check_and_record
 
 
 def _count_ranks(optimizer: Any, sampler: Passes) -> int:
