@@ -309,6 +309,7 @@ def test_passes_that_were_recorded_by_hand_keep_their_condition(load: bool) -> N
         state = engine.accountant.state_dict()
         engine.accountant.load_state_dict(state)
     assert engine.epsilon(DELTA).conditions == (UNBROKEN,)
+    assert f"recorded by hand: epsilon holds if {UNBROKEN}" in str(audit_training(engine, delta=DELTA))
     step_on((module, optimizer, loader))
     assert engine.ledger.steps >= BINS + 2  # two batches of this pass, and those of another one or of several
 
