@@ -92,8 +92,9 @@ class PassCounts:
 
     def _owns(self, count: PassCount | None, step: Step, held: int) -> bool:
         """Whether the begun pass among the steps that a ledger holds is the one of this sampler."""
-        is_owner = count is not None and self._owners.get(step) is count
-        return is_owner and count is not None and held % _count_batches(step) == count.place
+        if count is None or self._owners.get(step) is not count:
+            return False
+        return held % _count_batches(step) == count.place  # else others were recorded by hand meanwhile
 
     def _find(self, sampler: Passes) -> PassCount | None:
         return next((count for count in self._counts if count.sampler is sampler), None)
