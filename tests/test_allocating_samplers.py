@@ -4,7 +4,10 @@ import copy
 import itertools
 import json
 import math
+import os
 import pickle
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -34,7 +37,9 @@ from tightrope.samplers import (
     Sampler,
     TruncatedPoissonSampler,
     WithoutReplacementSampler,
+    allocations,
 )
+from tightrope.samplers.draws import BinnedRecords, allocate
 
 NOISE = tr.Gaussian(noise_multiplier=1.0)
 
@@ -181,6 +186,61 @@ def test_a_copy_has_no_allocation_in_common_with_what_it_was_copied_from(copied:
     assert all(not np.array_equal(mine, its) for mine, its in zip(rest, other, strict=False))
     seeded = BallsInBinsSampler(records=200, batches=8, seed=1, drawn=3)
     assert copied(seeded).drawn == 3
+
+
+def test_threads_that_share_a_sampler_tear_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them each made an allocation of one pass, so that records came twice in it or never."""
+
+    def allocate_slowly(**options: Any) -> BinnedRecords:
+        time.sleep(1e-4)  # long enough for the other thread to come in between
+        return allocate(**options)
+
+    monkeypatch.setattr(allocations, "allocate", allocate_slowly)
+    sampler = BallsInBinsSampler(records=50, batches=3, steps=120)
+    taken: list[Any] = []
+
+    def take() -> None:
+        taken.extend(batch.tolist() for batch in sampler)
+
+    threads = [threading.Thread(target=take) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (sampler.drawn, sampler.handed_out, len(taken)) == (240, 240, 240)
+    assert set(Counter(record for batch in taken for record in batch).values()) == {80}
+
+
+def draw_in_a_fork(sampler: Sampler, count: int) -> tuple[int, Batches]:
+    """What another process draws, and how much that is with what was drawn before."""
+    reader, writer = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            drawn = list(itertools.islice(sampler, count))
+            os.write(writer, pickle.dumps((sampler.drawn, drawn)))
+        finally:
+            os._exit(0)
+    os.waitpid(process, 0)
+    with open(reader, "rb") as told:
+        os.close(writer)
+        found: tuple[int, Batches] = pickle.load(told)
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_no_allocation_in_common_with_the_one_that_it_came_from() -> None:
+    sampler = BallsInBinsSampler(records=200, batches=8)
+    begun = list(itertools.islice(sampler, 3))
+    with sampler._drawing:  # as another thread may hold it at that time
+        drawn, other = draw_in_a_fork(sampler, 5)
+    assert (sampler.drawn, drawn) == (3, 13)  # there the pass that was begun counts as a whole one
+    rest = list(itertools.islice(sampler, 5))
+    assert sorted(np.concatenate([*begun, *rest])) == list(range(200))
+    assert all(not np.array_equal(mine, its) for mine, its in zip(rest, other, strict=True))
+    seeded = BallsInBinsSampler(records=200, batches=8, seed=1, drawn=3)
+    assert draw_in_a_fork(seeded, 1)[0] == 4
 
 
 def test_with_a_seed_a_broken_pass_is_gone_on_with() -> None:

@@ -40,10 +40,15 @@ from tightrope.audit import inspect_loader
 from tightrope.extras import advise_install
 from tightrope.integrations.opacus import PlanExceeded, TightropeEngine, audit_training
 from tightrope.integrations.opacus.engine import _count_ranks
+from tightrope.samplers import BallsInBinsSampler
 
 pytestmark = USUAL_WARNINGS
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SMALL = ["--records", "300", "--batch", "30", "--epochs", "1"]
+
+
+def bins() -> BallsInBinsSampler:
+    return BallsInBinsSampler(records=RECORDS, batches=6)
 
 
 @pytest.mark.parametrize("make", [poisson, without_replacement])
@@ -77,6 +82,21 @@ def test_gradients_are_divided_by_the_expected_batch() -> None:
     assert optimizer.expected_batch_size == 0.11 * RECORDS
     _, _, optimizer, _ = engine_and_parts(poisson().share(rank=0, ranks=2))
     assert optimizer.expected_batch_size == 0.11 * RECORDS / 2
+
+
+@pytest.mark.parametrize("make", [poisson, bins])
+def test_gradients_are_never_divided_by_the_size_of_the_batch_that_was_drawn(make: Callable[[], Any]) -> None:
+    """The noise of a step told how many records were in its batch, and the engine said that all was well."""
+    engine, module, optimizer, loader = engine_and_parts(make())
+    before, size = [parameter.clone() for parameter in module.parameters()], optimizer.expected_batch_size
+    optimizer.expected_batch_size = size + 1
+    with pytest.raises(InvalidSetting, match=r"expected_batch_size must stay [\d.]+, the expected size of a"):
+        train(module, optimizer, loader)
+    assert all(map(torch.equal, before, module.parameters()))
+    assert not engine.ledger.run
+    optimizer.zero_grad()
+    optimizer.expected_batch_size = size
+    assert train(module, optimizer, loader) == engine.steps.records
 
 
 def test_empty_batches_are_steps() -> None:

@@ -128,6 +128,15 @@ def test_worker_processes_get_the_same_batches(context: str, workers: int) -> No
 
 
 @may_fork
+def test_workers_that_are_forked_within_a_pass_leave_it_to_the_loader() -> None:
+    sampler = BallsInBinsSampler(records=RECORDS, batches=4)
+    loader = data_loader(Records(), sampler, num_workers=2, multiprocessing_context="fork")
+    begun = next(iter(sampler)).tolist()
+    labels = [label for _, (_, batch) in zip(range(3), loader, strict=False) for label in batch.tolist()]
+    assert sorted(begun + labels) == list(range(RECORDS))
+
+
+@may_fork
 def test_workers_that_fetch_ahead_are_counted_ahead() -> None:
     sampler = poisson(steps=20)
     loader = data_loader(Records(), sampler, num_workers=1, prefetch_factor=3, multiprocessing_context="fork")

@@ -289,6 +289,9 @@ def test_summaries_add_up_and_keep_the_first_reason() -> None:
     [
         (StepsSummary(), "No step was taken."),
         (StepsSummary(records=2), "Each of the 2 steps was seen to use the records of one fresh batch"),
+        (StepsSummary(records=1), "The only step was seen to use the records of one fresh batch"),
+        (StepsSummary(records=2, unused=1), "3 batches are accounted, of which 1 was drawn and not used, or"),
+        (StepsSummary(unused=3), "No step was taken. 3 batches are accounted, of which 3 were drawn and not"),
         (StepsSummary(records=2, sizes=1), "In 1 of 3 steps the numbers of gradients and of records"),
         (StepsSummary(sizes=1, unseen=4), "What 4 of 5 steps were taken on was not seen."),
         (StepsSummary(records=1, unmatched=1, why="x"), "1 of 2 steps was not taken on one fresh batch"),

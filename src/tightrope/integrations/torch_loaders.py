@@ -257,6 +257,12 @@ def watched_iterators(loader: Any) -> WatchedIterators | None:
     return found if isinstance(found, WatchedIterators) else None
 
 
+def numbers_of(loader: Any) -> Iterator[int]:
+    """The numbers of the draws of a loader to come; none where nobody listens to it."""
+    watched = watched_iterators(loader)
+    return iter(()) if watched is None else watched.numbers
+
+
 def listen(loader: Any, listener: Listener) -> None:
     """From now on `listener` is told of every batch that `loader` hands out, with the draw that it is."""
     watched = watched_iterators(loader)

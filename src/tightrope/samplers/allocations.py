@@ -13,19 +13,24 @@ class AllocatingSampler(Sampler):
 
     A loop that is left and begun anew goes on in the same allocation. Only what a seed cannot bring back is
     lost: a run that is resumed without a seed, within a pass, begins a new one, and the one that was broken
-    off counts as a whole pass in `drawn` and `run`. So does a copy, since two samplers with one allocation
-    would hand out the same batches, each as if they were its own.
+    off counts as a whole pass in `drawn` and `run`. So does a copy, and a process that was forked, since two
+    samplers with one allocation would hand out the same batches, each as if they were its own.
     """
 
     def __init__(
         self, *, records: int, batches: int, steps: int | None, seed: int | None, drawn: int
     ) -> None:
         super().__init__(records=records, steps=batches if steps is None else steps, seed=seed, drawn=drawn)
-        self._kept: tuple[int, BinnedRecords] | None = None  # the number of a pass, and its allocation
-        self._next = self._resume_after(self._next)
+        self._kept: tuple[int, BinnedRecords] | None  # the number of a pass, and its allocation
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_kept": None, "_next": self._resume_after(self._next)}
+        return {**super().__getstate__(), "_kept": None}
+
+    def leave_parent(self) -> None:
+        """Begin a new pass, unless a seed tells the rest of this one; the sampler it comes from goes on."""
+        super().leave_parent()
+        self._kept = None
+        self._next = self._resume_after(self._next)
 
     @property
     @abstractmethod
@@ -49,11 +54,12 @@ class AllocatingSampler(Sampler):
 
     def _draw(self, number: int) -> Indices:
         number_of_pass, place = divmod(number, self.batches)
-        if self._kept is None or self._kept[0] != number_of_pass:
+        kept = self._kept  # `batch_at` takes no lock: another thread may keep another pass from here on
+        if kept is None or kept[0] != number_of_pass:
             source = self._bytes_of(number_of_pass)
             made = allocate(records=self.records, batches=self.batches, chosen=self._chosen, draw=source)
-            self._kept = number_of_pass, made
-        return self._kept[1].batch(place)
+            self._kept = kept = number_of_pass, made
+        return kept[1].batch(place)
 
     def _resume_after(self, drawn: int) -> int:
         """The next batch; without a seed, the first of the next pass: this allocation is nowhere kept."""

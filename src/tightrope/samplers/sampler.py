@@ -1,6 +1,7 @@
 """Numbered batches, each handed out once and counted, whole or shared among ranks."""
 
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from tightrope.errors import Described, InvalidSetting
 from tightrope.numerics import check
 from tightrope.samplers.draws import Indices
 from tightrope.samplers.entropy import ByteSource, check_seed, digest_seed, seeded_bytes, system_bytes
+from tightrope.samplers.forks import tell_when_forked
 from tightrope.samplers.pieces import PaddedBatch, Piece, cut_batches, pad_batches
 from tightrope.setting.mechanism import Mechanism
 from tightrope.setting.plain import plain_setting, read_exactly
@@ -34,8 +36,8 @@ class Passes(ABC):
     """What a sampler and its shares have in common.
 
     `for indices in passes` is one pass of `steps` logical batches. The next pass goes on with new ones, and
-    two iterators over one object never hand out the same batch. A batch counts as drawn when it is handed
-    out: a loader that fetches ahead is counted ahead, which is the safe side.
+    two iterators over one object never hand out the same batch, in whatever threads they are. A batch counts
+    as drawn when it is handed out: a loader that fetches ahead is counted ahead, which is the safe side.
     """
 
     def __init__(self, *, records: int, steps: int, drawn: int) -> None:
@@ -153,6 +155,20 @@ class Sampler(Passes):
         self._seed = check_seed(seed)
         self._ranks = 0
         self._shares: dict[int, Share] = {}
+        tell_when_forked(self)
+        self.leave_parent()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if name != "_drawing"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        vars(self).update(state)
+        tell_when_forked(self)
+        self.leave_parent()
+
+    def leave_parent(self) -> None:
+        """In a copy or a forked process: have nothing in common with the sampler that it comes from."""
+        self._drawing = threading.RLock()  # without it, two threads that draw at once might get one number
 
     @abstractmethod
     def _draw(self, number: int) -> Indices:
@@ -282,10 +298,11 @@ class Sampler(Passes):
             must = f"be iterated over through its shares, since it was divided among ranks={self._ranks}"
             remedy = "A whole batch would repeat what the shares hand out. Iterate over the share."
             raise InvalidSetting("the sampler", self, must, remedy)
-        number = self._next
-        self._next += 1  # first: a batch that fails half-way is counted, and not drawn again
-        self._handed_out += 1
-        return self._draw(number)
+        with self._drawing:
+            number = self._next
+            self._next += 1  # first: a batch that fails half-way is counted, and not drawn again
+            self._handed_out += 1
+            return self._draw(number)
 
     def __repr__(self) -> str:
         scheme = {name: read_exactly(value) for name, value in self._scheme.items() if name != "kind"}
@@ -354,10 +371,11 @@ class Share(Passes):
         self._sampler.load_state_dict(state)
 
     def _hand_out(self) -> Indices:
-        number = self._next
-        self._next += 1
-        self._handed_out += 1
-        return self.batch_at(number)
+        with self._sampler._drawing:
+            number = self._next
+            self._next += 1
+            self._handed_out += 1
+            return self.batch_at(number)
 
     def __repr__(self) -> str:
         return f"Share(rank={self._rank}, ranks={self._ranks}, drawn={self._next}, sampler={self._sampler!r})"

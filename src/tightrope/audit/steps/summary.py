@@ -16,7 +16,8 @@ class StepsSummary:
     * `sizes`: only their number was seen;
     * `unseen`: neither was;
     * `unmatched`: they were not those of a fresh draw, the first of them for the reason `why`;
-    * `epochs`: in how many epochs of the loader steps were taken; a pass that was broken off is one, too.
+    * `epochs`: in how many epochs of the loader steps were taken; a pass that was broken off is one, too;
+    * `unused`: how many batches were accounted besides, on which no step was taken.
     """
 
     records: int = 0
@@ -24,6 +25,7 @@ class StepsSummary:
     unseen: int = 0
     unmatched: int = 0
     epochs: int = 0
+    unused: int = 0
     why: str = ""
 
     @property
@@ -47,7 +49,16 @@ class StepsSummary:
 
     @property
     def sentence(self) -> str:
-        """What was seen, in one sentence."""
+        """What was seen, in one sentence, and in another what is accounted besides."""
+        if not self.unused:
+            return self._seen
+        every = f"{self.steps + self.unused:,} batches are accounted"
+        verb, ends = ("was", "completes") if self.unused == 1 else ("were", "complete")
+        why = f"drawn and not used, or {ends} a pass that was broken off"
+        return f"{self._seen} {every}, of which {self.unused:,} {verb} {why}."
+
+    @property
+    def _seen(self) -> str:
         steps = self.steps
         if not steps:
             return "No step was taken."
@@ -64,7 +75,8 @@ class StepsSummary:
                 f"In {self.sizes:,} of {steps:,} steps the numbers of gradients and of records drawn agree; "
                 "which records the gradients came from was not seen."
             )
-        return f"Each of the {steps:,} steps was seen to use the records of one fresh batch of the loader."
+        each = "The only step" if steps == 1 else f"Each of the {steps:,} steps"
+        return f"{each} was seen to use the records of one fresh batch of the loader."
 
     def __add__(self, other: "StepsSummary") -> "StepsSummary":
         """Both together: of two loaders, or of a training and what it was resumed from."""

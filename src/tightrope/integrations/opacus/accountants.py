@@ -24,6 +24,7 @@ from tightrope.integrations.opacus.samplings import (
     is_accounted,
     is_another_rate,
 )
+from tightrope.integrations.opacus.shared_noise import count_draws
 from tightrope.integrations.opacus.states import (
     STATE_KEY,
     AccountantState,
@@ -31,7 +32,7 @@ from tightrope.integrations.opacus.states import (
     count_steps,
     read_state,
 )
-from tightrope.integrations.opacus.steps import check_step, clips_adaptively, count_draws
+from tightrope.integrations.opacus.steps import check_step, clips_adaptively
 from tightrope.integrations.opacus.waiting import WaitingSteps
 from tightrope.integrations.opacus.words import (
     ADAPTIVE_CLIPPING,

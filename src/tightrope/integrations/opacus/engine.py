@@ -1,43 +1,32 @@
 """A privacy engine that draws with our samplers and accounts what they draw."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from opacus import PrivacyEngine
-from opacus.accountants import IAccountant
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified
 from tightrope.answers.calibrate import smallest_noise
 from tightrope.answers.ledger import Ledger
 from tightrope.audit.claims.prove import drop_lower_end
 from tightrope.audit.loaders.inspect import inspect_loader
-from tightrope.audit.steps.checks import StepChecks, StepTally
 from tightrope.audit.steps.summary import StepsSummary
 from tightrope.curve.bracket import Bracket
 from tightrope.errors import Described, InvalidSetting
-from tightrope.integrations.opacus.mismatch import PlanExceeded, Teller, warn
-from tightrope.integrations.opacus.passes import PassCount, complete_passes, count_begun
-from tightrope.integrations.opacus.states import read_steps
-from tightrope.integrations.opacus.steps import PrivateWatch, count_draws
-from tightrope.integrations.opacus.target import GOES_ON, EpsilonTarget, check_steps
-from tightrope.integrations.opacus.waiting import WaitingSteps
+from tightrope.integrations.opacus.ledger_accountant import LedgerAccountant
+from tightrope.integrations.opacus.mismatch import Teller
+from tightrope.integrations.opacus.steps import PrivateWatch
+from tightrope.integrations.opacus.target import EpsilonTarget, check_steps
 from tightrope.integrations.ranks import compare_ranks
-from tightrope.integrations.seeds import UsedSeeds
+from tightrope.integrations.torch_loaders import numbers_of
 from tightrope.samplers.sampler import Passes, Share
 from tightrope.samplers.torch import data_loader
 from tightrope.setting.effort import QUICK
 from tightrope.setting.mechanism import Gaussian
-from tightrope.setting.parts import run_of
-from tightrope.setting.plain import plain_run
 from tightrope.setting.relation import Relation
-from tightrope.setting.run import UNBROKEN, Step
-from tightrope.setting.sampling import Allocated
-from tightrope.setting.tables import Table
+from tightrope.setting.run import UNBROKEN
 from tightrope.theorems.lookup import analyse
-from tightrope.theorems.other_batchings import split_noise
 
 SAMPLER_KEY = "tightrope_sampler_state_dict"
 REFUSED_OPTIONS = {
@@ -47,148 +36,6 @@ REFUSED_OPTIONS = {
     "epochs": "Say how many steps there will be: {steps}.",
     "epsilon_tolerance": "The noise found is the smallest one.",
 }
-
-
-class LedgerAccountant(IAccountant):
-    """What Opacus takes for an accountant, in front of a ledger."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._waiting = WaitingSteps(self._count)
-        # whether draws of some step shared its noise: then the ledger only bounds it
-        self.shared_noise = False
-        self.tally, self.resumed_from = StepTally(), StepsSummary()  # of all watches together
-        self.used_seeds = UsedSeeds()
-        self.target: EpsilonTarget | None = None
-        self._has_warned = False
-        self._passes: PassCount | None = None  # of a sampler whose records choose among the batches of a pass
-
-    def aim_at(self, target: EpsilonTarget) -> None:
-        """Warn at the first step beyond those that the noise was chosen for. It is accounted all the same."""
-        self._waiting.flush()
-        self.target, self._has_warned = target, False
-
-    def _compare_plan(self, draws: int = 1) -> None:
-        """A step on so many draws is taken, and all before it are in the ledger."""
-        target, steps = self.target, self._ledger.steps
-        if target is None or self._has_warned:
-            self._waiting.most = math.inf
-            return
-        self._waiting.most = max(1, target.steps - steps)
-        if steps + draws > target.steps:
-            self._has_warned = True
-            warn(f"{target.say_exceeded(steps + draws)} {GOES_ON}", PlanExceeded)
-
-    @classmethod
-    def mechanism(cls) -> str:
-        """What checkpoints are marked with."""
-        return "tightrope-ledger"
-
-    @property
-    def ledger(self) -> Ledger:
-        """All steps."""
-        self._waiting.flush()
-        return self._ledger
-
-    @ledger.setter
-    def ledger(self, ledger: Ledger) -> None:
-        self._waiting.flush()
-        self._ledger = ledger
-
-    def _count(self, step: Step, times: int) -> None:
-        self._ledger.count(step, times)
-
-    @property
-    def history(self) -> list[tuple[float, float, int]]:
-        """Noise multipliers, rates and steps, as the accountants of Opacus keep them."""
-        additive = ((step.mechanism, step.sampling, times) for step, times in self.ledger.run)
-        return [
-            (noise.noise_multiplier, drawn.rate, times)
-            for noise, drawn, times in additive
-            if isinstance(noise, Gaussian)
-        ]
-
-    def __len__(self) -> int:
-        return self.ledger.steps
-
-    def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
-        """Refused: a rate does not say how batches are drawn."""
-        remedy = "Record it in the ledger: engine.ledger.step(noise_multiplier=..., sampling=...)."
-        must = "be replaced by a sampling: it does not say how batches are drawn"
-        raise InvalidSetting("sample_rate", sample_rate, must, remedy)
-
-    @property
-    def steps(self) -> StepsSummary:
-        """What was seen of the steps."""
-        return self.resumed_from + self.tally.summary()
-
-    def hook(self, sampler: Passes, checks: StepChecks) -> Callable[[Any], None]:
-        """What an optimizer calls before each update on batches of `sampler`, with its noise at that step."""
-        self._passes = None
-        if isinstance(sampler.sampling, Allocated):
-            self.ledger.record(complete_passes(self.ledger.run, sampler.sampling))
-            self._passes = PassCount(sampler, sampler.sampling)
-            return self._passes.hook(checks.judge, count_draws, self._count_batches)
-
-        @lru_cache(maxsize=8)  # the noise rarely changes
-        def make_step(noise: float, draws: int) -> Step:
-            return Step(Gaussian(noise_multiplier=split_noise(noise, draws)), sampler.sampling)
-
-        def begin_usual(noise: float) -> Step:
-            self._compare_plan()
-            return make_step(noise, 1)
-
-        def record_other(optimizer: Any) -> None:
-            draws = count_draws(optimizer, checks.judge())
-            self._waiting.flush()
-            self._compare_plan(draws)
-            self.shared_noise |= draws > 1
-            self.ledger.count(make_step(float(optimizer.noise_multiplier), draws), draws)
-
-        return self._waiting.hook(usual=begin_usual, other=record_other)
-
-    def _count_batches(self, step: Step, times: int) -> None:
-        self._compare_plan(times)
-        if times:
-            self._ledger.count(step, times)
-
-    def get_epsilon(self, delta: float) -> float:
-        """The smallest epsilon that is certain to hold at `delta`."""
-        return self.ledger.epsilon(delta).upper
-
-    def state_dict(self, destination: Any = None) -> Any:
-        """What Opacus saves, and the ledger."""
-        state = super().state_dict(destination)
-        state["tightrope"] = {
-            "relation": self.ledger.relation.name,
-            "parts": plain_run(self.ledger.run),
-            "shared_noise": self.shared_noise,
-            "steps": self.steps.plain(),
-            "passes": None if self._passes is None else self._passes.plain(),
-        }
-        return state
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Record all that the state holds in a new ledger, under the same relation."""
-        table = Table.of(dict(state_dict or {}), "state: ")
-        if table.need("mechanism", "Pass what state_dict() returned.") != self.mechanism():
-            remedy = "It was saved by another engine: load it there."
-            raise table.refusal("mechanism", repr(self.mechanism()), remedy)
-        kept = table.need("tightrope", "It holds the ledger: the checkpoint is damaged.")
-        ours = Table.of(kept, "state: tightrope.")
-        ours.keep_to(("relation", "parts", "shared_noise", "steps", "passes"))
-        relation = self.ledger.relation
-        if ours.need("relation", "It says who counts as a neighbour.") != relation.name:
-            remedy = "Make the engine with the relation of the run to go on with."
-            raise ours.refusal("relation", relation.name, remedy)
-        ledger = Ledger(relation=relation, by=self.ledger.by, schedule=self.ledger.schedule)
-        ledger.record(run_of(ours, "parts"))
-        steps = read_steps(ours.entries.get("steps"), ledger.steps)
-        if self._passes is not None:
-            self._passes.go_on(ours.entries.get("passes"))
-        self.ledger, self.shared_noise = ledger, bool(ours.need("shared_noise", "It is true or false."))
-        self.tally.clear()
-        self.resumed_from = steps
 
 
 class TightropeEngine(PrivacyEngine):
@@ -236,9 +83,11 @@ class TightropeEngine(PrivacyEngine):
         """Both ends: the guarantee above, and below what real neighbouring datasets reach."""
         self._teller.tell(self.steps)
         spent = self.ledger.epsilon(delta)
-        spent = drop_lower_end(spent, self.ledger.by) if self.accountant.shared_noise else spent
-        # the engine counts passes that were broken off as whole ones
-        left = (condition for condition in spent.conditions if condition != UNBROKEN)
+        if self.accountant.shared_noise or self.steps.unused:
+            spent = drop_lower_end(spent, self.ledger.by)
+        # passes that were broken off count as whole ones, unless they were recorded by hand
+        seen_to = (UNBROKEN,) if self.accountant.passes.are_whole else ()
+        left = (condition for condition in spent.conditions if condition not in seen_to)
         return replace(spent, conditions=(*left, *self.steps.conditions))
 
     def get_epsilon(self, delta: float) -> float:
@@ -287,7 +136,9 @@ class TightropeEngine(PrivacyEngine):
         watch.watch_private(
             module=private_module, optimizer=private_optimizer, loader=criterion_and_loader[-1]
         )
-        private_optimizer.attach_step_hook(self.accountant.hook(sampler, watch.checks))
+        numbers = numbers_of(criterion_and_loader[-1])
+        record = self.accountant.hook(sampler, watch.checks, numbers)
+        private_optimizer.attach_step_hook(_keep_size(private_optimizer.expected_batch_size, record))
         self._sampler = sampler
         return (private_module, private_optimizer, *criterion_and_loader)
 
@@ -310,8 +161,9 @@ class TightropeEngine(PrivacyEngine):
         is warned of (`PlanExceeded`), and accounted like any other.
         """
         _check_options(options)
-        planned = check_steps(steps, sampler) + count_begun(sampler)
-        besides = self.ledger.run + complete_passes(self.ledger.run, sampler.sampling)
+        passes = self.accountant.passes
+        planned = check_steps(steps, sampler) + passes.count_begun(sampler)
+        besides = self.ledger.run + passes.list_rests(sampler)
         found = smallest_noise(
             sampler.sampling,
             steps=planned,
@@ -344,9 +196,7 @@ class TightropeEngine(PrivacyEngine):
 
     def load_checkpoint(self, **opacus_options: Any) -> dict[str, Any]:
         """Load all of it; the sampler of `make_private` goes on with the batch after the last one drawn."""
-        accountant = self.accountant
-        before = {"ledger": accountant.ledger, "shared_noise": accountant.shared_noise}
-        steps = accountant.steps
+        restore = self.accountant.remember()
         try:
             checkpoint: dict[str, Any] = super().load_checkpoint(**opacus_options)
             state = checkpoint.pop(SAMPLER_KEY, None)
@@ -356,10 +206,7 @@ class TightropeEngine(PrivacyEngine):
                     raise InvalidSetting("sampler", None, must, "Call make_private first.")
                 self._sampler.load_state_dict(state)
         except BaseException:  # what was spent stays on record when a checkpoint is refused
-            for name, value in before.items():
-                setattr(accountant, name, value)
-            accountant.tally.clear()
-            accountant.resumed_from = steps
+            restore()
             raise
         return checkpoint
 
@@ -382,6 +229,22 @@ def _check_records(loader: Any) -> None:
     if found.sampling is None:
         remedy = "One record would count as several: leave out what repeats it."
         raise InvalidSetting("dataset", Described(found.sentence), "hold each record once", remedy)
+
+
+def _keep_size(size: float, record: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Refuse a step whose noisy sum is divided by another size; `record` any other."""
+
+    def check_and_record(optimizer: Any) -> None:
+        if optimizer.expected_batch_size != size:
+            must = f"stay {size!r}, the expected size of a batch"
+            remedy = (
+                "The noise is divided by it as well, and so tells how many records were drawn if it follows "
+                "them. To take larger or smaller steps, change the learning rate."
+            )
+            raise InvalidSetting("expected_batch_size", optimizer.expected_batch_size, must, remedy)
+        record(optimizer)
+
+    return check_and_record
 
 
 def _count_ranks(optimizer: Any, sampler: Passes) -> int:

@@ -10,7 +10,10 @@ from tightrope.integrations.opacus.accountants import OpacusAccountant
 from tightrope.integrations.opacus.engine import TightropeEngine
 from tightrope.integrations.opacus.words import is_off_the_loader
 from tightrope.setting.relation import ADD_OR_REMOVE, Relation
+from tightrope.setting.run import UNBROKEN
 from tightrope.statements.make import declare, read_history
+
+BY_HAND = f"Some batches of passes were recorded by hand: epsilon holds if {UNBROKEN}."
 
 
 def audit_training(trained: Any, *, delta: float, relation: Relation | None = None) -> Audit:
@@ -59,6 +62,7 @@ def _read_engine(engine: TightropeEngine) -> Finding:
     (sampling,) = samplings
     scheme = scheme_of(sampling)
     sentence = "The training engine drew its batches with the sampler whose sampling was accounted."
-    notes = (engine.exceeded,) if engine.exceeded else ()
+    by_hand = () if engine.accountant.passes.are_whole else (BY_HAND,)
+    notes = (*((engine.exceeded,) if engine.exceeded else ()), *by_hand)
     drawn = Finding(scheme=scheme, how=How.INSPECTED, sentence=sentence, sampling=sampling, notes=notes)
     return apply_steps(drawn, engine.steps)

@@ -8,7 +8,7 @@ from opacus.grad_sample import AbstractGradSampleModule
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, register_optimizer_step_pre_hook
 
-from tightrope.audit.steps.checks import CheckedStep, StepVerdict
+from tightrope.audit.steps.checks import CheckedStep
 from tightrope.errors import Described, InvalidSetting
 from tightrope.integrations.training import OnStep, TrainingWatch
 
@@ -216,16 +216,6 @@ def clips_adaptively(optimizer: Any) -> bool:
     """Whether Opacus adapts the clipping norm, with per-sample gradients or in ghost mode."""
     known = vars(optimizer)
     return "unclipped_num_std" in known or "_adjusted_noise_multiplier" in known
-
-
-def count_draws(optimizer: Any, step: CheckedStep) -> int:
-    """How many draws share the noise of a step; 1 where the step is none on draws of the loader."""
-    if step.verdict is StepVerdict.RECORDS_MATCH:
-        return len(step.draws)
-    if step.verdict is StepVerdict.UNMATCHED:
-        return 1
-    accumulated: int = optimizer.accumulated_iterations
-    return max(accumulated, len(step.draws))
 
 
 def _has_gradients(parameter: Any) -> bool:
