@@ -3,7 +3,7 @@
 The first table is about true schemes: 200 batches of about 64 out of 10,000 records unless the line says
 otherwise. `wrong` is another scheme than the true one, `unknown` is none. The second table is about samplers
 that come close to Poisson sampling, or to batches without replacement, and are not: 400 batches of about 64
-out of 10,000. `missed` are recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson)
+out of 10,000; and about ten passes that come close to balls in bins: 400 batches of about 50 out of 2,000. `missed` are recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson)
 upper limits at 95 %: of the probability of being wrong or not knowing, and of missing. Times are CPU times of
 the call alone. The third table, where torch and Opacus are installed, is about reading loaders: a million
 indices in different containers.
@@ -175,6 +175,99 @@ def one_record_12_times_as_often(
     return [np.union1d(each, [0]) if more else each for each, more in zip(found, often, strict=True)]
 
 
+# what comes close to balls in bins and is not: `place` says where each record goes in the next pass
+
+
+Pass = Callable[[np.random.Generator, int, int, Whole | None], Whole]
+
+
+def in_passes(name: str, place: Pass) -> "Line":
+    """Passes of `place`, which is told where records went in the pass before."""
+
+    def draw(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
+        found, last, bins = list[Whole](), None, records // batch
+        while len(found) < count:
+            last = place(rng, records, bins, last)
+            found += _collect(last, bins)
+        return found[:count]
+
+    return Line(draw, Scheme.UNKNOWN, records=2000, batch=50, count=400, name=name)
+
+
+def _collect(place: Whole, bins: int) -> list[Whole]:
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.searchsorted(place[order], np.arange(1, bins)))
+
+
+def _order_bins(rank: Callable[[np.random.Generator, Whole], Whole]) -> Pass:
+    """Balls in bins whose bins come in an order of their sizes."""
+
+    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
+        drawn = rng.integers(bins, size=records)
+        return np.argsort(rank(rng, np.bincount(drawn, minlength=bins)), kind="stable").argsort()[drawn]
+
+    return place
+
+
+def _sizes_drawn_once(*, permuted: bool) -> Pass:
+    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
+        drawn = rng.integers(bins, size=records) if last is None else last
+        sizes = np.bincount(drawn, minlength=bins)
+        again = np.repeat(np.arange(bins), rng.permutation(sizes) if permuted else sizes)
+        return again[rng.permutation(records)]
+
+    return place
+
+
+def _pairs_in_bins(share: float) -> Pass:
+    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
+        drawn, tied = rng.integers(bins, size=records), int(share * records) // 2
+        drawn[records - tied :] = drawn[:tied]  # far apart in the dataset
+        return drawn
+
+    return place
+
+
+def _stay(count: int) -> Pass:
+    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
+        drawn = rng.integers(bins, size=records)
+        if last is not None:
+            drawn[:count] = last[:count]
+        return drawn
+
+    return place
+
+
+def _first_bin(count: int) -> Pass:
+    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
+        return np.where(np.arange(records) < count, 0, rng.integers(bins, size=records))
+
+    return place
+
+
+def _apart(least: int) -> Pass:
+    """No record comes within fewer than `least` batches of its last visit."""
+
+    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
+        drawn = rng.integers(bins, size=records)
+        while last is not None and (close := bins + drawn - last < least).any():
+            drawn[close] = rng.integers(bins, size=int(close.sum()))
+        return drawn
+
+    return place
+
+
+def _cap_bins(most: int) -> Pass:
+    """A pass with a larger batch is drawn again."""
+
+    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
+        while np.bincount(drawn := rng.integers(bins, size=records)).max() > most:
+            pass
+        return drawn
+
+    return place
+
+
 def sized(name: str, law: Callable[[np.random.Generator, int, float, int], Whole], batch: int = 64) -> "Line":
     """Uniform subsets whose sizes are no longer binomial."""
 
@@ -224,6 +317,7 @@ USUAL = (
     Line(shuffle_from_the_middle, Scheme.SHUFFLE),
     Line(shuffle_of_half, Scheme.SHUFFLE),
     Line(balls_in_bins, Scheme.BALLS_IN_BINS),
+    Line(balls_in_bins, Scheme.BALLS_IN_BINS, records=2000, batch=50, count=400),
     Line(fixed_partition, Scheme.FIXED_PARTITION),
     Line(in_order, Scheme.FIXED_PARTITION),
     Line(with_replacement, Scheme.WITH_REPLACEMENT),
@@ -286,6 +380,24 @@ DEPARTURES = (
     departure(one_record_12_times_as_often),
 )
 
+IN_PASSES = (
+    in_passes("bins: sizes drawn once", _sizes_drawn_once(permuted=False)),
+    in_passes("bins: sizes drawn once, permuted", _sizes_drawn_once(permuted=True)),
+    in_passes("bins: sizes in order", _order_bins(lambda _rng, sizes: sizes)),
+    in_passes(
+        "bins: sizes in some order", _order_bins(lambda rng, sizes: sizes + 7 * rng.normal(size=len(sizes)))
+    ),
+    in_passes("bins: a twentieth in pairs", _pairs_in_bins(0.05)),
+    in_passes("bins: a tenth in pairs", _pairs_in_bins(0.1)),
+    in_passes("bins: one pair", _pairs_in_bins(0.001)),
+    in_passes("bins: 5 always in the first", _first_bin(5)),
+    in_passes("bins: 10 always in the first", _first_bin(10)),
+    in_passes("bins: one keeps its place", _stay(1)),
+    in_passes("bins: never in the next batch", _apart(2)),
+    in_passes("bins: never in the next two", _apart(3)),
+    in_passes("bins: drawn again above 62", _cap_bins(62)),
+)
+
 
 def watch_some(line: Line, seeds: range) -> tuple[int, int, int, float]:
     """How many findings are wrong, unknown, and about a sampling that is accounted; and the seconds taken."""
@@ -331,7 +443,7 @@ def tell_departure(line: Line, recordings: int, pool: ProcessPoolExecutor | None
     return f"{line!s:<50}{counts}{1000 * seconds / recordings:>10.1f}"
 
 
-ALL = (*LONG, *USUAL, *HARDER, *THREE_EPOCHS, *DEPARTURES)
+ALL = (*LONG, *USUAL, *HARDER, *THREE_EPOCHS, *DEPARTURES, *IN_PASSES)
 
 MILLION = 1_000_000
 
@@ -387,7 +499,7 @@ def main() -> None:
                 if asked.only in str(line):
                     print(tell_scheme(line, max(1, asked.recordings // share), pool), flush=True)
         print(f"\n{'not what it looks like':<50}{'recordings':>11}{'missed':>8}{'95 % bound':>12}{'ms':>10}")
-        for line in DEPARTURES:
+        for line in (*DEPARTURES, *IN_PASSES):
             if asked.only in str(line):
                 print(tell_departure(line, asked.departures, pool), flush=True)
     if not asked.only:

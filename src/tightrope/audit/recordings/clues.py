@@ -17,6 +17,16 @@ EVENNESS_SHARE = 0.1  # uniform draws and mild weights are the next harder to te
 CROWDED_SHARE = 0.04  # for each end of the sizes
 SHARE = 0.008  # for each of at most sixteen other tests
 
+# Balls in bins have none of the tests of ends above, and share what is left among what passes may do besides.
+# Few visits are close to the last by chance, so that their absence is the hardest to tell.
+DISTANCE_SHARE = 0.2
+KEPT_SHARE = 0.1
+TIED_SHARE = 0.1  # for each of two tests
+PLACES_SHARE = 0.1
+ORDER_SHARE = 0.1
+RECURRING_SHARE = 0.05
+BIN_ENDS_SHARE = 0.04  # for each end
+
 
 @dataclass(frozen=True, kw_only=True)
 class Clue:

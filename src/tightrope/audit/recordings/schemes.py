@@ -7,10 +7,12 @@ import numpy as np
 
 from tightrope.audit.finding import Scheme
 from tightrope.audit.recordings.batches import Batches, Whole, tell_period
-from tightrope.audit.recordings.clues import Clue, SchemeTest, combine, rule_out
+from tightrope.audit.recordings.bins import list_bin_clues
+from tightrope.audit.recordings.clues import LEVEL, Clue, SchemeTest, combine, rule_out
 from tightrope.audit.recordings.epochs import EpochCut
 from tightrope.audit.recordings.hypotheses import UNCUT, BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
+from tightrope.audit.recordings.passes import cut_into_passes
 
 
 def weigh_schemes(stats: BatchStatistics) -> list[SchemeTest]:
@@ -77,8 +79,12 @@ def _test_balls_in_bins(stats: BatchStatistics) -> SchemeTest:
     if not fitting:
         return rule_out(Scheme.BALLS_IN_BINS, "epochs without a repeat leave records out")
     best = min(fitting, key=lambda cut: (cut.length is None, cut.log_chance))
-    sizes = [stats.equal_sizes_in(best), stats.dispersion_in(best)]
-    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_list_once_per_epoch(stats, best)], best)
+    clues = [stats.equal_sizes_in(best), stats.dispersion_in(best), *_list_once_per_epoch(stats, best)]
+    found = combine(Scheme.BALLS_IN_BINS, clues, best)
+    if best.length is None or found.p_value < LEVEL:  # no pass to compare with another, or settled already
+        return found
+    passes = cut_into_passes(stats.batches, best)
+    return combine(Scheme.BALLS_IN_BINS, [*clues, *list_bin_clues(passes, stats.shared)], best)
 
 
 def _takes_all(cut: EpochCut, stats: BatchStatistics) -> bool:
