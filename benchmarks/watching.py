@@ -3,24 +3,30 @@
 The first table is about true schemes: 200 batches of about 64 out of 10,000 records unless the line says
 otherwise. `wrong` is another scheme than the true one, `unknown` is none. The second table is about samplers
 that come close to Poisson sampling, or to batches without replacement, and are not: 400 batches of about 64
-out of 10,000; and about ten passes that come close to balls in bins: 400 batches of about 50 out of 2,000. `missed` are recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson)
-upper limits at 95 %: of the probability of being wrong or not knowing, and of missing. Times are CPU times of
-the call alone. The third table, where torch and Opacus are installed, is about reading loaders: a million
-indices in different containers.
+out of 10,000; and about what comes close to balls in bins: ten passes of 40 batches over 2,000. `missed` are
+recordings that pass for what is accounted. Bounds are exact (Clopper-Pearson) upper limits at 95 %: of the
+probability of being wrong or not knowing, and of missing. Times are CPU times of the call alone. The third
+table, where torch and Opacus are installed, is about reading loaders: a million indices in different
+containers.
 """
 
 import argparse
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from nearly_bins import NEARLY_BALLS_IN_BINS
+from reading_loaders import tell_loaders
 from tightrope.audit.finding import Scheme
-from tightrope.audit.loaders.inspect import inspect_loader
 from tightrope.audit.recordings.watch import watch
 
 Whole = NDArray[np.int64]
@@ -37,7 +43,7 @@ def without_replacement(rng: np.random.Generator, records: int, batch: int, coun
 
 
 def with_replacement(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
-    return [rng.integers(records, size=batch) for _ in range(count)]
+    return list(rng.integers(records, size=(count, batch)))
 
 
 def mildly_weighted(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
@@ -175,99 +181,6 @@ def one_record_12_times_as_often(
     return [np.union1d(each, [0]) if more else each for each, more in zip(found, often, strict=True)]
 
 
-# what comes close to balls in bins and is not: `place` says where each record goes in the next pass
-
-
-Pass = Callable[[np.random.Generator, int, int, Whole | None], Whole]
-
-
-def in_passes(name: str, place: Pass) -> "Line":
-    """Passes of `place`, which is told where records went in the pass before."""
-
-    def draw(rng: np.random.Generator, records: int, batch: int, count: int) -> list[Whole]:
-        found, last, bins = list[Whole](), None, records // batch
-        while len(found) < count:
-            last = place(rng, records, bins, last)
-            found += _collect(last, bins)
-        return found[:count]
-
-    return Line(draw, Scheme.UNKNOWN, records=2000, batch=50, count=400, name=name)
-
-
-def _collect(place: Whole, bins: int) -> list[Whole]:
-    order = np.argsort(place, kind="stable")
-    return np.split(order, np.searchsorted(place[order], np.arange(1, bins)))
-
-
-def _order_bins(rank: Callable[[np.random.Generator, Whole], Whole]) -> Pass:
-    """Balls in bins whose bins come in an order of their sizes."""
-
-    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
-        drawn = rng.integers(bins, size=records)
-        return np.argsort(rank(rng, np.bincount(drawn, minlength=bins)), kind="stable").argsort()[drawn]
-
-    return place
-
-
-def _sizes_drawn_once(*, permuted: bool) -> Pass:
-    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
-        drawn = rng.integers(bins, size=records) if last is None else last
-        sizes = np.bincount(drawn, minlength=bins)
-        again = np.repeat(np.arange(bins), rng.permutation(sizes) if permuted else sizes)
-        return again[rng.permutation(records)]
-
-    return place
-
-
-def _pairs_in_bins(share: float) -> Pass:
-    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
-        drawn, tied = rng.integers(bins, size=records), int(share * records) // 2
-        drawn[records - tied :] = drawn[:tied]  # far apart in the dataset
-        return drawn
-
-    return place
-
-
-def _stay(count: int) -> Pass:
-    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
-        drawn = rng.integers(bins, size=records)
-        if last is not None:
-            drawn[:count] = last[:count]
-        return drawn
-
-    return place
-
-
-def _first_bin(count: int) -> Pass:
-    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
-        return np.where(np.arange(records) < count, 0, rng.integers(bins, size=records))
-
-    return place
-
-
-def _apart(least: int) -> Pass:
-    """No record comes within fewer than `least` batches of its last visit."""
-
-    def place(rng: np.random.Generator, records: int, bins: int, last: Whole | None) -> Whole:
-        drawn = rng.integers(bins, size=records)
-        while last is not None and (close := bins + drawn - last < least).any():
-            drawn[close] = rng.integers(bins, size=int(close.sum()))
-        return drawn
-
-    return place
-
-
-def _cap_bins(most: int) -> Pass:
-    """A pass with a larger batch is drawn again."""
-
-    def place(rng: np.random.Generator, records: int, bins: int, _last: Whole | None) -> Whole:
-        while np.bincount(drawn := rng.integers(bins, size=records)).max() > most:
-            pass
-        return drawn
-
-    return place
-
-
 def sized(name: str, law: Callable[[np.random.Generator, int, float, int], Whole], batch: int = 64) -> "Line":
     """Uniform subsets whose sizes are no longer binomial."""
 
@@ -324,11 +237,11 @@ USUAL = (
     Line(mildly_weighted, Scheme.WEIGHTED),
     Line(weighted_with_replacement, Scheme.WEIGHTED),
 )
-FIRST = (
-    (poisson, Scheme.POISSON),
-    (without_replacement, Scheme.WITHOUT_REPLACEMENT),
-    (shuffle, Scheme.SHUFFLE),
-)
+FIRST = {
+    poisson: Scheme.POISSON,
+    without_replacement: Scheme.WITHOUT_REPLACEMENT,
+    shuffle: Scheme.SHUFFLE,
+}
 HARDER = tuple(
     Line(draw, scheme, records, batch, count)
     for records, batch, count in (
@@ -339,7 +252,7 @@ HARDER = tuple(
         (100, 10, 200),
         (10_000, 64, 2),
     )
-    for draw, scheme in FIRST
+    for draw, scheme in FIRST.items()
 )
 THREE_EPOCHS = tuple(
     Line(shuffle, Scheme.SHUFFLE, records, batch, 3 * (records // batch))
@@ -380,22 +293,9 @@ DEPARTURES = (
     departure(one_record_12_times_as_often),
 )
 
-IN_PASSES = (
-    in_passes("bins: sizes drawn once", _sizes_drawn_once(permuted=False)),
-    in_passes("bins: sizes drawn once, permuted", _sizes_drawn_once(permuted=True)),
-    in_passes("bins: sizes in order", _order_bins(lambda _rng, sizes: sizes)),
-    in_passes(
-        "bins: sizes in some order", _order_bins(lambda rng, sizes: sizes + 7 * rng.normal(size=len(sizes)))
-    ),
-    in_passes("bins: a twentieth in pairs", _pairs_in_bins(0.05)),
-    in_passes("bins: a tenth in pairs", _pairs_in_bins(0.1)),
-    in_passes("bins: one pair", _pairs_in_bins(0.001)),
-    in_passes("bins: 5 always in the first", _first_bin(5)),
-    in_passes("bins: 10 always in the first", _first_bin(10)),
-    in_passes("bins: one keeps its place", _stay(1)),
-    in_passes("bins: never in the next batch", _apart(2)),
-    in_passes("bins: never in the next two", _apart(3)),
-    in_passes("bins: drawn again above 62", _cap_bins(62)),
+IN_PASSES = tuple(
+    Line(draw, Scheme.UNKNOWN, records=2000, batch=50, count=400, name=f"bins: {name}")
+    for name, draw in NEARLY_BALLS_IN_BINS.items()
 )
 
 
@@ -416,8 +316,7 @@ def watch_some(line: Line, seeds: range) -> tuple[int, int, int, float]:
 
 
 def measure(line: Line, recordings: int, pool: ProcessPoolExecutor | None) -> tuple[int, int, int, float]:
-    starts = range(0, recordings, CHUNK)
-    tasks = [(ALL.index(line), range(start, min(start + CHUNK, recordings))) for start in starts]
+    tasks = [(ALL.index(line), range(recordings)[start:][:CHUNK]) for start in range(0, recordings, CHUNK)]
     each = pool.map(_watch_line, tasks) if pool else map(_watch_line, tasks)
     wrong, unknown, accounted, seconds = (sum(column) for column in zip(*each, strict=True))
     return int(wrong), int(unknown), int(accounted), float(seconds)
@@ -444,39 +343,6 @@ def tell_departure(line: Line, recordings: int, pool: ProcessPoolExecutor | None
 
 
 ALL = (*LONG, *USUAL, *HARDER, *THREE_EPOCHS, *DEPARTURES, *IN_PASSES)
-
-MILLION = 1_000_000
-
-
-def read_loaders(repeats: int = 5) -> Iterator[tuple[str, float]]:
-    """The fewest CPU seconds to read a loader over a million indices, by what holds them."""
-    import torch
-    from opacus.data_loader import DPDataLoader
-    from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset
-
-    order = torch.randperm(MILLION, generator=torch.Generator().manual_seed(1))
-    held = {"list": order.tolist(), "array": order.numpy(), "tensor": order, "range": range(MILLION)}
-    for name, indices in held.items():
-        loaders = {
-            "a Subset": DPDataLoader(Subset(TensorDataset(torch.zeros(MILLION)), indices), sample_rate=1e-3),
-            "a SubsetRandomSampler": DataLoader(range(MILLION), 64, sampler=SubsetRandomSampler(indices)),
-        }
-        for holder, loader in loaders.items():
-            seconds = []
-            for _ in range(repeats):
-                begun = time.process_time()
-                inspect_loader(loader)
-                seconds.append(time.process_time() - begun)
-            yield f"{holder}, {name}", min(seconds)
-
-
-def tell_loaders() -> None:
-    print(f"\n{'a million indices in':<50}{'ms':>10}")
-    try:
-        for name, seconds in read_loaders():
-            print(f"{name:<50}{1000 * seconds:>10.1f}", flush=True)
-    except ModuleNotFoundError as missing:
-        print(f"not measured: {missing.name} is not installed")
 
 
 def main() -> None:

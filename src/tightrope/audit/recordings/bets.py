@@ -35,6 +35,7 @@ MOST_TERMS = 2_000_000  # sizes times lags: a tenth of a second
 TILTS = (-0.7, -0.25, 0.25, 0.7)  # standard deviations per standard deviation of the earlier size
 MOST_TILT = 1.0
 SHARES_TIED = (0.02, 0.1, 0.4, 0.9)  # of the pairs looked at
+ANY_SEED = 1  # of an order in which to look for pairs: the same each time, so that findings are
 MOST_PLACES = 500_000  # records times passes in which pairs are looked for: some tenths of a second
 BLOCK = 16  # neighbouring records that are looked at together
 MOST_DISTANCES = 256
@@ -149,26 +150,33 @@ def weigh_ties_in_passes(passes: Passes) -> Clue:
     """
     places, where = _keep_some(passes)
     bins, best, gains = passes.batches, (-math.inf, ""), []
-    wins, losses = _list_odds(bins)
-    for reach in _list_reaches(len(places), places.shape[1], bins):
-        log_capital, looked_at, together = np.zeros(len(SHARES_TIED)), 0, 0
-        labels = places[0]
-        for number in range(1, len(places)):
-            if reach and number >= reach:
-                labels = _label(places[number - reach : number], bins)
-            if number >= reach:
-                pairs, met = _count_pairs(labels, places[number])
-                log_capital = log_capital + met * wins + (pairs - met) * losses
-                looked_at, together = looked_at + pairs, together + met
-            if not reach:
-                labels = np.unique(labels * bins + places[number], return_inverse=True)[1]
-        gains.append(log_capital)
-        saw = _tell_ties(reach, looked_at, together, bins)
-        best = max(best, (float(log_capital.max()), f"{where}{saw}"))
+    # neighbours in the dataset are found in its order, and others in one that is no order of anybody's
+    mixed = places[:, np.random.default_rng(ANY_SEED).permutation(places.shape[1])]
+    for first, reach in _list_reaches(len(places), places.shape[1], bins):
+        for ordered in (places, mixed):
+            log_capital, looked_at, together = _bet_on_ties(ordered, first, reach, bins)
+            gains.append(log_capital)
+            saw = _tell_ties(reach, looked_at, together, bins)
+            best = max(best, (float(log_capital.max()), f"{where}{saw}"))
     if not gains:
         return Clue(p_value=1.0, saw="passes are too few to look for records that come together")
     stakes = -math.log(len(gains) * len(SHARES_TIED))
     return Clue(p_value=settle(np.array(gains), stakes), saw=best[1], share=TIED_SHARE)
+
+
+def _bet_on_ties(places: Whole, first: int, reach: int, bins: int) -> tuple[Floats, int, int]:
+    """What is won by each bet, on how many pairs, and how many of these came together again."""
+    wins, losses = _list_odds(bins)
+    log_capital, looked_at, together = np.zeros(len(SHARES_TIED)), 0, 0
+    so_far = _label(places[:first], bins)
+    for number in range(first, len(places)):
+        labels = _label(places[number - reach : number], bins) if reach else so_far
+        pairs, met = _count_pairs(labels, places[number])
+        log_capital = log_capital + met * wins + (pairs - met) * losses
+        looked_at, together = looked_at + pairs, together + met
+        if not reach:
+            so_far = np.unique(so_far * bins + places[number], return_inverse=True)[1]
+    return log_capital, looked_at, together
 
 
 def _keep_some(passes: Passes) -> tuple[Whole, str]:
@@ -180,12 +188,14 @@ def _keep_some(passes: Passes) -> tuple[Whole, str]:
     return passes.places[:, kept], f"among {int(kept.sum()):,} of the records, "
 
 
-def _list_reaches(passes: int, records: int, bins: int) -> list[int]:
-    """How many passes back to look for pairs: to where hardly any are left by chance; 0 looks at all."""
-    if passes < 2:
-        return []
+def _list_reaches(passes: int, records: int, bins: int) -> list[tuple[int, int]]:
+    """From which pass on to bet on pairs, and how many passes they shared before; 0 is all of them.
+
+    So many that chance leaves at most one such pair for two records; and one fewer, where passes are few.
+    """
     enough = math.ceil(math.log(max(records, 2)) / math.log(bins))
-    return [0, *(reach for reach in (enough - 1, enough) if 1 <= reach < passes)]
+    reaches = [(max(enough - 1, 1), max(enough - 1, 1)), (enough, enough), (enough, 0)]
+    return [(first, reach) for first, reach in dict.fromkeys(reaches) if first < passes]
 
 
 def _list_odds(bins: int) -> tuple[Floats, Floats]:
@@ -213,7 +223,7 @@ def find_fewest_tied(passes: Passes, p_value: float) -> tuple[int | None, str]:
     """About how many pairs that always come together are mostly found, and among which records.
 
     None if even half of the records in pairs may not be. Where chance brings others together, luck decides
-    about the last few: half as many again are mostly enough. What the last pass alone brought together is too
+    about the last few: a quarter more are mostly enough. What the last pass alone brought together is too
     much to be looked at pair by pair.
     """
     places, where = _keep_some(passes)
@@ -221,18 +231,20 @@ def find_fewest_tied(passes: Passes, p_value: float) -> tuple[int | None, str]:
     tied = np.unique(np.geomspace(1, max(records // 2, 1), 400).astype(np.int64))
     wins, losses = _list_odds(bins)
     reaches = _list_reaches(count, records, bins)
-    wanted = math.log(max(len(reaches), 1) * len(SHARES_TIED)) - math.log(p_value)
+    wanted = math.log(2 * max(len(reaches), 1) * len(SHARES_TIED)) - math.log(p_value)
     noticed = np.zeros(len(tied), dtype=bool)
-    for reach in (each for each in reaches if each != 1):
+    for first, reach in reaches:
         log_capital = np.zeros((len(tied), len(wins)))
-        for number in range(max(reach, 2), count):
+        for number in range(first, count):
             by_chance = min(float(records), records**2 / 2 / float(bins) ** (reach or number))
-            met = tied[:, None] + by_chance / bins
+            # others with the same history come between two of a pair
+            apart = records / float(bins) ** (reach or number)
+            met = tied[:, None] * 2 / (2 + apart) + by_chance / bins
             log_capital += met * wins + by_chance * (1 - 1 / bins) * losses
         noticed |= log_capital.max(axis=1) > wanted
     if not noticed.any():
         return None, where
-    return math.ceil(1.5 * int(tied[np.argmax(noticed)])), where
+    return math.ceil(1.25 * int(tied[np.argmax(noticed)])), where
 
 
 def _tell_ties(reach: int, pairs: int, together: int, bins: int) -> str:
