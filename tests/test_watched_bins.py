@@ -19,7 +19,7 @@ from tightrope.audit.recordings.batches import join
 from tightrope.audit.recordings.clues import DISTANCE_SHARE, KEPT_SHARE, LEVEL, TIED_SHARE, Clue
 from tightrope.audit.recordings.epochs import EpochCut
 from tightrope.audit.recordings.hypotheses import BatchStatistics
-from tightrope.audit.recordings.passes import Passes, cut_into_passes
+from tightrope.audit.recordings.passes import PassTable, cut_into_passes
 from tightrope.audit.recordings.unnoticed import tell_unnoticed_in_passes
 from tightrope.audit.recordings.watch import watch
 
@@ -43,7 +43,7 @@ def throw_passes(
     return [batch for _ in range(passes) for batch in collect(throw(rng, records, batches), batches)]
 
 
-def cut(recorded: list[NDArray[np.int64]], records: int, batches: int, offset: int = 0) -> Passes:
+def cut(recorded: list[NDArray[np.int64]], records: int, batches: int, offset: int = 0) -> PassTable:
     epochs = EpochCut(offset=offset, length=batches, log_chance=-1.0, first=records)
     return cut_into_passes(join(recorded, records), epochs)
 
@@ -78,7 +78,7 @@ def every_recording(records: int, batches: int, passes: int) -> Iterator[NDArray
         yield np.array(places).reshape(passes, records)
 
 
-BETS: dict[str, Callable[[Passes], Clue]] = {
+BETS: dict[str, Callable[[PassTable], Clue]] = {
     "places": bets.weigh_recurring_places,
     "sizes": bets.weigh_recurring_sizes,
     "order": bets.weigh_order_in_passes,
@@ -125,7 +125,7 @@ def test_so_is_it_of_passes_that_were_recorded_in_part(name: str, monkeypatch: p
     assert 0.5 < np.mean(capital) <= 1 + 1e-12
 
 
-COUNTED: dict[str, Callable[[Passes, BatchStatistics], list[Clue]]] = {
+COUNTED: dict[str, Callable[[PassTable, BatchStatistics], list[Clue]]] = {
     "ends": lambda passes, _: bins.weigh_ends_of_bins(passes),
     "closest": lambda passes, stats: [bins.weigh_closest_in_passes(passes, stats.shared)],
     "kept": lambda passes, _: [bins.weigh_kept_places(passes)],

@@ -24,7 +24,7 @@ from tightrope.audit.recordings.clues import (
     TIED_SHARE,
     Clue,
 )
-from tightrope.audit.recordings.passes import Passes
+from tightrope.audit.recordings.passes import PassTable
 from tightrope.numerics.floats import Floats
 
 STRENGTHS = (-1.0, -0.4, 0.4, 1.0)  # 1: deviations come again as large as they were
@@ -49,7 +49,7 @@ def settle(log_capital: Floats, log_stakes: Floats | float) -> float:
     return math.exp(min(0.0, -float(special.logsumexp(log_capital + log_stakes))))
 
 
-def weigh_recurring_places(passes: Passes) -> Clue:
+def weigh_recurring_places(passes: PassTable) -> Clue:
     """The sizes of a pass do not tell those of the next, place by place.
 
     Given the records seen of a pass, their places are uniform on those seen. The bet is that places with more
@@ -69,14 +69,14 @@ def weigh_recurring_places(passes: Passes) -> Clue:
     return Clue(p_value=settle(np.array(gains), -math.log(len(gains))), saw=saw, share=PLACES_SHARE)
 
 
-def _bet_on_places(passes: Passes, shift: Floats) -> float:
+def _bet_on_places(passes: PassTable, shift: Floats) -> float:
     weights = np.where(passes.seen, np.maximum(1 + shift, LEAST_WEIGHT), 0.0)
     mean = weights.sum(axis=1) / np.maximum(passes.seen.sum(axis=1), 1)
     ratio = np.where(passes.seen, weights / np.maximum(mean, 1e-300)[:, None], 1.0)
     return float((passes.sizes * np.log(ratio)).sum())
 
 
-def weigh_recurring_sizes(passes: Passes) -> Clue:
+def weigh_recurring_sizes(passes: PassTable) -> Clue:
     """The sizes of a pass are not those of an earlier one, in the same or another order.
 
     Half of the capital is bet on one of the different lists of sizes seen so far, all equally likely.
@@ -106,7 +106,7 @@ def log_chance_of_sizes(sizes: Whole) -> float:
     return orders + in_one
 
 
-def weigh_order_in_passes(passes: Passes) -> Clue:
+def weigh_order_in_passes(passes: PassTable) -> Clue:
     """A size tells nothing of the next ones but what is left for them.
 
     Given the batches of a pass before it, a size is binomial: of the records left, each comes in this batch
@@ -142,7 +142,7 @@ def _tell_order(lag: int, off: Floats) -> str:
     return f"sizes {apart}, each against {share}, have the correlation {alike:.2f}"
 
 
-def weigh_ties_in_passes(passes: Passes) -> Clue:
+def weigh_ties_in_passes(passes: PassTable) -> Clue:
     """Records that shared their batch in earlier passes share the next one no more often than others.
 
     The pairs are picked by earlier passes so that none close a ring: then each of them comes together, one in
@@ -179,7 +179,7 @@ def _bet_on_ties(places: Whole, first: int, reach: int, bins: int) -> tuple[Floa
     return log_capital, looked_at, together
 
 
-def _keep_some(passes: Passes) -> tuple[Whole, str]:
+def _keep_some(passes: PassTable) -> tuple[Whole, str]:
     """The places of as many records as MOST_PLACES allows, in blocks from all over, and how this is said."""
     every = -(-passes.places.size // MOST_PLACES)
     if every <= 1:
@@ -219,7 +219,7 @@ def _count_pairs(labels: Whole, places: Whole) -> tuple[int, int]:
     return int(alike.sum()), int((alike & again).sum())
 
 
-def find_fewest_tied(passes: Passes, p_value: float) -> tuple[int | None, str]:
+def find_fewest_tied(passes: PassTable, p_value: float) -> tuple[int | None, str]:
     """About how many pairs that always come together are mostly found, and among which records.
 
     None if even half of the records in pairs may not be. Where chance brings others together, luck decides
@@ -254,7 +254,7 @@ def _tell_ties(reach: int, pairs: int, together: int, bins: int) -> str:
     return f"{shared}, {together:,} shared the next {expected}"
 
 
-def weigh_distances(passes: Passes) -> Clue:
+def weigh_distances(passes: PassTable) -> Clue:
     """A record comes no later, and no sooner, for having come shortly before.
 
     Given its place j in one pass, its place in the next is uniform: within the distance d with probability
@@ -277,7 +277,7 @@ def weigh_distances(passes: Passes) -> Clue:
     return Clue(p_value=settle(found, 0.0), saw=saw, share=DISTANCE_SHARE)
 
 
-def _count_before(passes: Passes) -> Whole:
+def _count_before(passes: PassTable) -> Whole:
     """How many records are at each place of the whole passes that another follows."""
     return np.asarray(passes.whole_sizes[:-1].sum(axis=0))
 
@@ -300,7 +300,7 @@ def _bet_on_distances(apart: Whole, before: Whole) -> Floats:
     return np.asarray(special.logsumexp(each, axis=0) - np.log(distances * (distances + 1)))
 
 
-def find_shortest_noticed(passes: Passes, p_value: float) -> int | None:
+def find_shortest_noticed(passes: PassTable, p_value: float) -> int | None:
     """The smallest distance whose absence would be found; None where none would, among those tried."""
     bins = passes.batches
     none = _bet_on_distances(np.zeros(2 * bins - 1, dtype=np.int64), _count_before(passes))

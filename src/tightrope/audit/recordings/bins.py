@@ -1,32 +1,17 @@
-"""The tests of balls in bins, beyond those of any scheme in which a record comes once per pass."""
+"""Counts that tell whether passes are balls in bins: sizes far out, records that share or keep their places."""
 
 import numpy as np
 from scipy import special
 
 from tightrope.audit.loaders.words import count as tell
-from tightrope.audit.recordings import bets, ties
+from tightrope.audit.recordings import ties
 from tightrope.audit.recordings.batches import Whole
 from tightrope.audit.recordings.clues import BIN_ENDS_SHARE, KEPT_SHARE, TIED_SHARE, Clue
-from tightrope.audit.recordings.passes import Passes
+from tightrope.audit.recordings.passes import PassTable
 from tightrope.numerics.floats import Floats
 
 
-def list_bin_clues(passes: Passes, shared: ties.SharedRecords) -> list[Clue]:
-    """Sizes, places, distances and company of records; p-values are exact or bounds."""
-    return [
-        *weigh_ends_of_bins(passes),
-        bets.weigh_recurring_places(passes),
-        bets.weigh_recurring_sizes(passes),
-        bets.weigh_order_in_passes(passes),
-        bets.weigh_ties_in_passes(passes),
-        bets.weigh_distances(passes),
-        weigh_closest_in_passes(passes, shared),
-        ties.weigh_closest_batches(shared),
-        weigh_kept_places(passes),
-    ]
-
-
-def weigh_ends_of_bins(passes: Passes) -> list[Clue]:
+def weigh_ends_of_bins(passes: PassTable) -> list[Clue]:
     """Sizes have no cap and no floor.
 
     Sizes of one pass are negatively associated (Joag-Dev and Proschan 1983): that all lie at or below one
@@ -48,7 +33,7 @@ def weigh_ends_of_bins(passes: Passes) -> list[Clue]:
     ]
 
 
-def weigh_closest_in_passes(passes: Passes, shared: ties.SharedRecords) -> Clue:
+def weigh_closest_in_passes(passes: PassTable, shared: ties.SharedRecords) -> Clue:
     """No two records share their batch in far too many passes."""
     most = ties.find_closest(shared)
     p_value = float(ties.chance_together(np.array(most), shared.sizes, shared.records, trials=passes.count))
@@ -58,7 +43,7 @@ def weigh_closest_in_passes(passes: Passes, shared: ties.SharedRecords) -> Clue:
     return Clue(p_value=p_value if most > 1 else 1.0, saw=shared.tell(saw), share=TIED_SHARE)
 
 
-def weigh_kept_places(passes: Passes) -> Clue:
+def weigh_kept_places(passes: PassTable) -> Clue:
     """No records come at the same place of too many passes.
 
     Records are independent, so as many come k times at one place as chance p lets: at most a binomial count,
@@ -81,7 +66,7 @@ def weigh_kept_places(passes: Passes) -> Clue:
     return Clue(p_value=p_value, saw=saw, share=KEPT_SHARE)
 
 
-def chance_kept(times: Whole, passes: Passes) -> Floats:
+def chance_kept(times: Whole, passes: PassTable) -> Floats:
     """A bound on the probability that a record comes so often at one place."""
     bins = passes.batches
     return np.asarray(np.minimum(bins * special.bdtrc(times - 1.0, passes.count, 1 / bins), 1.0))

@@ -10,7 +10,7 @@ from tightrope.audit.recordings.epochs import EpochCut
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Passes:
+class PassTable:
     """Row e is about pass e, column t about its batch t.
 
     `sizes` are 0 where `seen` is false: the first and the last pass may be recorded in part. `whole` are the
@@ -41,7 +41,7 @@ class Passes:
         return np.asarray(self.sizes[self.whole])
 
 
-def cut_into_passes(batches: Batches, epochs: EpochCut) -> Passes:
+def cut_into_passes(batches: Batches, epochs: EpochCut) -> PassTable:
     """The passes of a cut that has whole ones, each of which takes every record."""
     assert epochs.length is not None
     segment = epochs.segment(batches.count)
@@ -58,4 +58,6 @@ def cut_into_passes(batches: Batches, epochs: EpochCut) -> Passes:
     # numbers of records that came, since indices may be too large to be multiplied
     number = np.repeat(np.arange(len(batches.inclusions)), batches.inclusions)
     visits = number * epochs.length + place[batches.batch]
-    return Passes(records=batches.records, sizes=sizes, seen=seen, whole=whole, places=places, visits=visits)
+    return PassTable(
+        records=batches.records, sizes=sizes, seen=seen, whole=whole, places=places, visits=visits
+    )

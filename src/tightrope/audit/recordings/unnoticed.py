@@ -18,7 +18,7 @@ from tightrope.audit.recordings.clues import (
     TIED_SHARE,
 )
 from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
-from tightrope.audit.recordings.passes import Passes
+from tightrope.audit.recordings.passes import PassTable
 from tightrope.numerics.text import round_outwards
 
 
@@ -55,13 +55,13 @@ def tell_unnoticed_ends(batches: Batches) -> str:
     return f"A cap or a floor that at most {most}% of the sizes would lie beyond may go unnoticed."
 
 
-def tell_unnoticed_in_passes(passes: Passes, stats: BatchStatistics) -> tuple[str, ...]:
+def tell_unnoticed_in_passes(passes: PassTable, stats: BatchStatistics) -> tuple[str, ...]:
     """What balls in bins may hide in so many passes."""
     unnoticed = (_tell_recurring(passes), _tell_distance(passes), _tell_law(passes))
     return (_tell_tied(passes, stats.shared), _tell_kept(passes), *filter(None, unnoticed))
 
 
-def _tell_tied(passes: Passes, shared: ties.SharedRecords) -> str:
+def _tell_tied(passes: PassTable, shared: ties.SharedRecords) -> str:
     """How often two records must come together to be noticed, or how many pairs if they always do."""
     times = np.arange(2, passes.count + 1)
     chances = ties.chance_together(times, shared.sizes, shared.records, trials=passes.count)
@@ -76,7 +76,7 @@ def _tell_tied(passes: Passes, shared: ties.SharedRecords) -> str:
     return f"{which} that always come together{among} may go unnoticed."
 
 
-def _tell_kept(passes: Passes) -> str:
+def _tell_kept(passes: PassTable) -> str:
     times = np.arange(2, passes.count + 1)
     among = max(passes.count - 1, 1)
     chances = bins.chance_kept(times, passes)
@@ -92,7 +92,7 @@ def _tell_kept(passes: Passes) -> str:
     return f"{which} that keep their places in all passes may go unnoticed."
 
 
-def _tell_recurring(passes: Passes) -> str:
+def _tell_recurring(passes: PassTable) -> str:
     """Whether sizes that were drawn once would be noticed: these, had every pass the first one's."""
     sizes = passes.whole_sizes
     gain = (len(sizes) - 1) * (-bets.log_chance_of_sizes(sizes[0]) - math.log(2))
@@ -100,7 +100,7 @@ def _tell_recurring(passes: Passes) -> str:
     return "" if told else "Sizes that are drawn once, and are the same in every pass, may go unnoticed."
 
 
-def _tell_distance(passes: Passes) -> str:
+def _tell_distance(passes: PassTable) -> str:
     """How far apart visits may be kept: at a least distance of d, none comes within d - 1 batches."""
     shortest = bets.find_shortest_noticed(passes, LEVEL * DISTANCE_SHARE)
     if shortest == 1:
@@ -109,7 +109,7 @@ def _tell_distance(passes: Passes) -> str:
     return f"{least} between two visits of a record may go unnoticed."
 
 
-def _tell_law(passes: Passes) -> str:
+def _tell_law(passes: PassTable) -> str:
     """A cap or a floor that a share q of the sizes would lie beyond has no size beyond it with (1 - q)^B."""
     share = 1 - math.exp(math.log(LEVEL * BIN_ENDS_SHARE) / passes.whole_sizes.size)
     most = round_outwards(100 * share, 2, up=True)
