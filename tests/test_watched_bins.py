@@ -189,7 +189,7 @@ def test_of_few_passes_more_is_said_to_go_unnoticed() -> None:
 def test_sizes_that_come_again_are_said_to_go_unnoticed_where_they_would() -> None:
     for batches, passes, is_said in ((2, 2, True), (40, 2, False), (40, 10, False)):
         recorded = throw_passes(1, batches=batches, passes=passes)
-        notes = tell_unnoticed_in_passes(cut(recorded, N, batches), BatchStatistics(join(recorded, N)))
+        notes = tell_unnoticed_in_passes(cut(recorded, N, batches), BatchStatistics(join(recorded, N)).shared)
         said = "Sizes that are drawn once, and are the same in every pass, may go unnoticed." in notes
         assert said is is_said
         again = cut(recorded[:batches] * passes, N, batches)

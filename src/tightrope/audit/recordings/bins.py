@@ -1,14 +1,12 @@
-"""Counts that tell whether passes are balls in bins: sizes far out, records that share or keep their places."""
+"""Counts that tell whether passes are balls in bins: ends of sizes, records that share or keep places."""
 
 import numpy as np
 from scipy import special
 
 from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings import ties
-from tightrope.audit.recordings.batches import Whole
 from tightrope.audit.recordings.clues import BIN_ENDS_SHARE, KEPT_SHARE, TIED_SHARE, Clue
-from tightrope.audit.recordings.passes import PassTable
-from tightrope.numerics.floats import Floats
+from tightrope.audit.recordings.passes import PassTable, chance_kept
 
 
 def weigh_ends_of_bins(passes: PassTable) -> list[Clue]:
@@ -64,9 +62,3 @@ def weigh_kept_places(passes: PassTable) -> Clue:
     saw = f"{records} came {tell(int(tried[worst]), 'time')} or more at one place of their passes {expected}"
     p_value = min(1.0, max(passes.count - 1, 1) * float(tails[worst]))
     return Clue(p_value=p_value, saw=saw, share=KEPT_SHARE)
-
-
-def chance_kept(times: Whole, passes: PassTable) -> Floats:
-    """A bound on the probability that a record comes so often at one place."""
-    bins = passes.batches
-    return np.asarray(np.minimum(bins * special.bdtrc(times - 1.0, passes.count, 1 / bins), 1.0))

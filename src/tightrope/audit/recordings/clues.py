@@ -8,6 +8,8 @@ from tightrope.audit.recordings.epochs import EpochCut
 
 LEVEL = 7e-4  # p-values below it rule a scheme out: the true one, wrongly, at most 7 times in 10,000
 SURELY = 1e-6  # a clue is named as the reason when its own p-value is below
+# weights of this relative standard deviation must be ruled out before draws count as uniform
+UNEVEN = 0.3
 
 # Shares of the level; those of the tests of one scheme sum to at most 1. Of 400 sizes around 64, some nine
 # are above 80. If these are cut to 80, a level of 4e-4 finds it in 99 of 100 recordings. If they are drawn

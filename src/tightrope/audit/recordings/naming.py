@@ -62,7 +62,11 @@ def name_scheme(stats: BatchStatistics, only: SchemeTest) -> Finding:
         )
         sampling = WithoutReplacement(batch=b, population=n)
         known = {"sampling": sampling, "rate": sampling.rate, "batch": b}
-        notes = (f"Tested: {TESTED_DRAWS}", tell_unnoticed(batches), tell_unnoticed_ties(stats))
+        notes = (
+            f"Tested: {TESTED_DRAWS}",
+            tell_unnoticed(batches),
+            tell_unnoticed_ties(stats.shared, stats.count),
+        )
         return make_finding(batches, scheme, sentence, *notes, **known)
     if scheme is Scheme.WITH_REPLACEMENT:
         sentence = f"These batches are drawn with replacement: {stats.repeats_within.saw}."
@@ -91,7 +95,11 @@ def _name_poisson(stats: BatchStatistics) -> Finding:
     interval = f"with {CONFIDENCE:.1%} confidence between {between}"
     estimated = f"The rate is estimated: {rate:.5g}, {interval}."
     known = {"sampling": Poisson(rate=rate), "rate": rate, "rate_range": (low, high)}
-    unnoticed = (tell_unnoticed(batches), tell_unnoticed_ties(stats), tell_unnoticed_ends(batches))
+    unnoticed = (
+        tell_unnoticed(batches),
+        tell_unnoticed_ties(stats.shared, stats.count),
+        tell_unnoticed_ends(batches),
+    )
     notes = (estimated, f"Tested: {TESTED_SIZES} {TESTED_DRAWS}", *unnoticed)
     return make_finding(batches, Scheme.POISSON, sentence, *notes, **known)
 
@@ -129,7 +137,7 @@ def _name_epochs(stats: BatchStatistics, only: SchemeTest, largest: int) -> Find
     if reshuffles and length and only.epochs.offset % length == 0:
         known["sampling"] = BallsInBins(batches=length)
     if length:
-        unnoticed = tell_unnoticed_in_passes(cut_into_passes(batches, only.epochs), stats)
+        unnoticed = tell_unnoticed_in_passes(cut_into_passes(batches, only.epochs), stats.shared)
         notes = (*notes, f"Tested: {TESTED_PASSES}", *unnoticed)
     return make_finding(batches, scheme, sentence, *notes, **known)
 

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from tightrope.audit.recordings.batches import Batches, Whole
 from tightrope.audit.recordings.epochs import EpochCut
+from tightrope.numerics.floats import Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,3 +63,9 @@ def cut_into_passes(batches: Batches, epochs: EpochCut) -> PassTable:
     return PassTable(
         records=batches.records, sizes=sizes, seen=seen, whole=whole, places=places, visits=visits
     )
+
+
+def chance_kept(times: Whole, passes: PassTable) -> Floats:
+    """A bound on the probability that a record comes so often at one place."""
+    bins = passes.batches
+    return np.asarray(np.minimum(bins * special.bdtrc(times - 1.0, passes.count, 1 / bins), 1.0))

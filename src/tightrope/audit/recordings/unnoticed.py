@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import special
 
-from tightrope.audit.recordings import bets, bins, ties
+from tightrope.audit.recordings import bets, ties
 from tightrope.audit.recordings.batches import Batches
 from tightrope.audit.recordings.clues import (
     BIN_ENDS_SHARE,
@@ -16,9 +16,9 @@ from tightrope.audit.recordings.clues import (
     RECURRING_SHARE,
     SHARE,
     TIED_SHARE,
+    UNEVEN,
 )
-from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
-from tightrope.audit.recordings.passes import PassTable
+from tightrope.audit.recordings.passes import PassTable, chance_kept
 from tightrope.numerics.text import round_outwards
 
 
@@ -35,12 +35,12 @@ def tell_unnoticed(batches: Batches) -> str:
     )
 
 
-def tell_unnoticed_ties(stats: BatchStatistics) -> str:
+def tell_unnoticed_ties(shared: ties.SharedRecords, batches: int) -> str:
     """How often two records must have come together to be noticed."""
-    looked_at = stats.shared.records
-    among = f" (looked for {stats.shared.where})" if stats.shared.where else ""
-    times = np.arange(2, stats.count + 1)
-    told = ties.chance_together(times, stats.shared.sizes, looked_at) < LEVEL * SHARE
+    looked_at = shared.records
+    among = f" (looked for {shared.where})" if shared.where else ""
+    times = np.arange(2, batches + 1)
+    told = ties.chance_together(times, shared.sizes, looked_at) < LEVEL * SHARE
     needed = f" if they came fewer than {int(times[np.argmax(told)]):,} times" if told.any() else ""
     return f"A few records that always come together{among} may go unnoticed{needed}."
 
@@ -55,10 +55,10 @@ def tell_unnoticed_ends(batches: Batches) -> str:
     return f"A cap or a floor that at most {most}% of the sizes would lie beyond may go unnoticed."
 
 
-def tell_unnoticed_in_passes(passes: PassTable, stats: BatchStatistics) -> tuple[str, ...]:
+def tell_unnoticed_in_passes(passes: PassTable, shared: ties.SharedRecords) -> tuple[str, ...]:
     """What balls in bins may hide in so many passes."""
     unnoticed = (_tell_recurring(passes), _tell_distance(passes), _tell_law(passes))
-    return (_tell_tied(passes, stats.shared), _tell_kept(passes), *filter(None, unnoticed))
+    return (_tell_tied(passes, shared), _tell_kept(passes), *filter(None, unnoticed))
 
 
 def _tell_tied(passes: PassTable, shared: ties.SharedRecords) -> str:
@@ -79,7 +79,7 @@ def _tell_tied(passes: PassTable, shared: ties.SharedRecords) -> str:
 def _tell_kept(passes: PassTable) -> str:
     times = np.arange(2, passes.count + 1)
     among = max(passes.count - 1, 1)
-    chances = bins.chance_kept(times, passes)
+    chances = chance_kept(times, passes)
     told = times[passes.records * chances * among < LEVEL * KEPT_SHARE]
     if len(told):
         seldom = f"in fewer than {int(told[0]):,} of the {passes.count:,} passes"
