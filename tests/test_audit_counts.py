@@ -1,6 +1,7 @@
 """The number of batches that were seen, against the number of steps that were accounted."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,11 @@ import pytest
 import tightrope as tr
 from shell import Shell
 from tightrope.audit import Audit, Finding, How, Scheme, Verdict, audit, inspect_loader, record, watch
+from tightrope.audit.claims.counted import count_batches
 from tightrope.audit.steps.summary import StepsSummary, apply_steps
 from tightrope.samplers import BallsInBinsSampler, PoissonSampler, WithoutReplacementSampler
+from tightrope.statements.make import state_audit
+from tightrope.statements.verify import verify
 
 STEP = tr.Step(tr.Gaussian(noise_multiplier=1), tr.Poisson(rate=0.02))
 WATCHED = watch(PoissonSampler(records=1000, rate=0.02, steps=600, seed=3), records=1000)
@@ -191,3 +195,65 @@ def test_the_command_counts_too(tmp_path: Path, shell: Shell) -> None:
     code, out, _ = shell(f"audit {file} {QUESTION} --steps 600 --json")
     answer = json.loads(out)
     assert (code, answer["verdict"], answer["finding"]["batch_count"]) == (0, "matches", 600)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "at_most"),
+    [
+        (
+            lambda: BallsInBinsSampler(records=100, batches=10),
+            "If the batches that a pass still holds are used, they are 13",
+        ),
+        (
+            lambda: PoissonSampler(records=100, rate=0.1, steps=10),
+            "If the batches that a pass still holds are used, they are 10",
+        ),
+    ],
+    ids=["BallsInBinsSampler", "PoissonSampler"],
+)
+def test_steps_that_are_all_that_were_handed_out_are_not_called_certainly_too_few(
+    sampler: Callable[[], BallsInBinsSampler | PoissonSampler], at_most: str
+) -> None:
+    drawn = sampler()
+    for _ in range(3):
+        next(iter(drawn))
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), drawn.sampling)
+    finding = inspect_loader(drawn)
+    result = judge(finding, step * 3)
+    assert result.verdict is Verdict.NOT_PROVEN
+    assert "As many steps were accounted as batches were handed out, 3." in result.sentence
+    assert at_most in result.sentence
+    assert result.proved.lower == result.claimed.lower
+    assert result.proved.upper == judge(finding, step * count_batches(finding)).proved.upper
+    assert judge(finding, step * 2).verdict is Verdict.TOO_SMALL
+    assert judge(finding, step * 4).verdict is Verdict.TOO_SMALL
+
+
+def test_a_pass_that_was_begun_is_not_called_longer_than_it_is() -> None:
+    """This was 'One pass is 13 batches' of a pass of ten."""
+    drawn = BallsInBinsSampler(records=100, batches=10)
+    for begun, said in (
+        (1, "With the one that was drawn of the pass before, another pass makes 11 batches, but only"),
+        (2, "With the 2 that were drawn of the pass before, another pass makes 12 batches, but only"),
+    ):
+        next(iter(drawn))
+        assert drawn.drawn == begun
+        sentence = judge(
+            inspect_loader(drawn), tr.Step(tr.Gaussian(noise_multiplier=1), drawn.sampling) * 8
+        ).sentence
+        assert said in sentence
+        assert "One pass is" not in sentence
+
+
+def test_a_statement_about_steps_handed_out_is_confirmed_by_who_reads_it() -> None:
+    pytest.importorskip("pydantic", reason="pydantic is not installed: make statements")
+    drawn = PoissonSampler(records=100, rate=0.1, steps=10)
+    for _ in range(3):
+        next(iter(drawn))
+    step = tr.Step(tr.Gaussian(noise_multiplier=1), drawn.sampling)
+    facts = tr.Facts(
+        name="x", setting="central", unit="record", data_accesses="all", tuning="none", outputs="all"
+    )
+    stated = state_audit(judge(inspect_loader(drawn), step * 3), facts=facts)
+    assert stated.certified.sampling_verdict == "too_small"  # files do not hold how far a sampler has come
+    assert verify(stated).problems == ()

@@ -168,6 +168,7 @@ def test_nothing_costs_nothing_and_what_is_not_private_costs_everything() -> Non
             NonPrivateDpEvent(),
             GaussianDpEvent(0.0),
             PoissonSampledDpEvent(0.1, GaussianDpEvent(0.0)),
+            dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 0.0),
         ):
             spent = accountant().compose(GaussianDpEvent(1.0)).compose(event)
             assert spent.get_epsilon(1e-6) == math.inf

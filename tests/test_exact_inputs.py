@@ -139,3 +139,25 @@ def test_a_private_size_between_floats_is_refused_and_not_rounded() -> None:
     ):
         with pytest.raises(tr.InvalidSetting, match="between two floats"):
             ask()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (10**400, "got 1000000000... (401 digits)."),
+        (-(10**60), "got -1000000000... (61 digits)."),
+        (Fraction(10**60 + 1, 3), "got Fraction(1000000000... (61 digits), 3)."),
+        (10**39, f"got {10**39}."),
+        (10**5000, "got a number of thousands of digits."),
+    ],
+    ids=["long", "negative", "fraction", "short", "thousands"],
+)
+def test_a_number_of_hundreds_of_digits_is_shortened_in_a_refusal(value: object, said: str) -> None:
+    refusal = tr.InvalidSetting("delta", value, "be in (0, 1)")
+    assert str(refusal) == f"delta must be in (0, 1), {said}"
+
+
+def test_a_delta_of_hundreds_of_digits_does_not_fill_the_screen() -> None:
+    with pytest.raises(tr.InvalidSetting) as refusal:
+        tr.epsilon(tr.Step(tr.Gaussian(noise_multiplier=1), tr.EveryRecord()), delta=10**400, relation="add")
+    assert "0" * 50 not in str(refusal.value)

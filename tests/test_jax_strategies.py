@@ -62,7 +62,8 @@ def test_plain_poisson_is_poisson_and_a_limit_that_is_never_reached_changes_noth
         "probability 0.05."
     )
     assert finding.notes[0] == "One batch_iterator yields 400 batches: account as many steps for each."
-    assert "-1 in a padded batch" in finding.notes[1]
+    assert finding.notes[1].startswith("Cannot be seen: the rng that each batch_iterator is given.")
+    assert "-1 in a padded batch" in finding.notes[2]
     drawn = draw(strategy)
     assert len(drawn) == 400
     seen = watch(drawn, records=RECORDS)
@@ -314,3 +315,50 @@ def test_a_strategy_of_your_own_is_not_guessed() -> None:
         finding = read(strategy)
         assert (finding.scheme, finding.sampling) == (Scheme.UNKNOWN, None)
         assert finding.sentence.endswith("watch its batches instead.")
+
+
+NEW_RNG = "That is what was accounted, provided that each batch_iterator is given a new rng."
+BEYOND_ONE_ITERATOR: list[tuple[Any, Any]] = [
+    (BallsInBinsSampling(iterations=20, cycle_length=20), tr.BallsInBins(batches=20)),
+    (
+        CyclicPoissonSampling(sampling_prob=1, iterations=20, cycle_length=20, partition_type=INDEPENDENT),
+        tr.BallsInBins(batches=20),
+    ),
+    (poisson(iterations=20), tr.Poisson(rate=0.05)),
+    (
+        poisson(iterations=20, truncated_batch_size=55),
+        tr.TruncatedPoisson(rate=0.05, at_most=55, population=RECORDS),
+    ),
+    (FixedBatchSampling(batch_size=50, iterations=20), tr.WithoutReplacement(batch=50, population=RECORDS)),
+]
+
+
+@pytest.mark.parametrize(("strategy", "sampling"), BEYOND_ONE_ITERATOR)
+def test_steps_of_more_than_one_iterator_match_on_the_condition_that_each_has_a_new_rng(
+    strategy: Any, sampling: Any
+) -> None:
+    """Five iterators with the same seed yield the same batches, and they matched all the same."""
+    assert draw(strategy, seed=1) == draw(strategy, seed=1)
+    finding = read(strategy)
+    judged = {
+        steps: audit(finding, tr.Step(GAUSSIAN, sampling) * steps, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+        for steps in (20, 21, 100)
+    }
+    assert {result.verdict for result in judged.values()} == {Verdict.MATCHES}
+    assert NEW_RNG not in judged[20].sentence
+    assert all(judged[steps].sentence.endswith(NEW_RNG) for steps in (21, 100))
+    assert judged[100].provided == "each batch_iterator is given a new rng"
+
+
+def test_where_every_record_comes_there_is_nothing_to_draw_and_no_condition() -> None:
+    finding = read(BallsInBinsSampling(iterations=5, cycle_length=1), 20)
+    result = audit(finding, tr.Step(GAUSSIAN, tr.EveryRecord()) * 10, delta=1e-5, relation=tr.ADD_OR_REMOVE)
+    assert (result.verdict, result.provided) == (Verdict.MATCHES, "")
+    assert not any("rng" in note for note in finding.notes)
+
+
+def test_a_statement_keeps_the_condition_on_the_rng() -> None:
+    finding = read(BallsInBinsSampling(iterations=20, cycle_length=20))
+    kept = Finding.from_plain(finding.plain())
+    run = tr.Step(GAUSSIAN, tr.BallsInBins(batches=20)) * 100
+    assert audit(kept, run, delta=1e-5, relation=tr.ADD_OR_REMOVE).sentence.endswith(NEW_RNG)

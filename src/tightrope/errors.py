@@ -7,18 +7,28 @@ them bare; the command line prints --rate, --effort tight and add-or-remove.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 
 _NAMED = re.compile(r"\{(\w+)(?:=([^{}]*))?\}")
 MOST_SHOWN = 1000  # characters of a value in a refusal
+MOST_DIGITS = 40  # of a number in a refusal
+DIGITS_SHOWN = 10  # of a longer one
+_LONG = re.compile(rf"\d{{{MOST_DIGITS + 1},}}")
 MOST_LISTED = 100  # problems of one file
 
 
 def write_value(value: object) -> str:
-    """The value as Python writes it, cut where it would fill a screen."""
+    """The value as Python writes it, cut where it would fill a screen, and numbers where nobody would count.
+
+    >>> write_value(10**400)
+    '1000000000... (401 digits)'
+    """
     try:
         text = repr(value)
     except ValueError:  # Python refuses to write whole numbers of thousands of digits
         return "a number of thousands of digits"
+    if isinstance(value, Number):
+        text = _LONG.sub(lambda m: f"{m[0][:DIGITS_SHOWN]}... ({len(m[0])} digits)", text)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}... ({len(text):,} characters)"
 
 

@@ -126,7 +126,9 @@ class Finding:
     * `rate_range`: the rates that agree with the batches watched (confidence 0.999);
     * `batch_count`: how many batches were watched, or come in one pass over the loader. It is no part of how
       batches are drawn, so that findings may be equal without it;
-    * `handed_out`: how many batches a sampler of ours has handed out so far. It is no part of that either.
+    * `handed_out`: how many batches a sampler of ours has handed out so far. It is no part of that either;
+    * `begun`: how many batches of a pass that was begun are among `batch_count`, besides those of one pass
+      more. No part of it, and not in files.
     """
 
     scheme: Scheme
@@ -147,6 +149,7 @@ class Finding:
     rate_range: tuple[float, float] | None = None
     batch_count: int | None = field(default=None, compare=False)
     handed_out: int | None = field(default=None, compare=False)
+    begun: int = field(default=0, compare=False)
     tests: tuple[HypothesisTest, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -179,6 +182,7 @@ class Finding:
         plain = {_NAMES_IN_FILES.get(name, name): value for name, value in dataclasses.asdict(self).items()}
         if self.sampling is not None:
             plain["sampling"] = plain_setting(self.sampling)
+        del plain["begun"]
         if (handed_out := plain.pop("handed_out")) is not None:  # a file holds the larger number
             plain["batch_count"] = max(handed_out, self.batch_count or 0)
         return plain | {"scheme": self.scheme.name.lower(), "evidence": self.how.value}

@@ -215,7 +215,12 @@ def _read_noise(release: dp_event.DpEvent, sampling: Sampling, relation: Relatio
 
 
 def _reveal(sampling: Sampling, relation: Relation) -> Step:
-    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
+    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is.
+
+    A batch with a cap is taken for one without: a record that is drawn may be dropped, which tells less.
+    """
+    if isinstance(sampling, TruncatedPoisson):
+        sampling = Poisson(rate=sampling.exact_rate)
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
         missed, drawn = 1 - sampling.exact_rate, sampling.exact_rate
         return Step(Finite(observed=[missed, drawn, 0], alternative=[missed, 0, drawn]), EveryRecord())

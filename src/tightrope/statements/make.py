@@ -10,6 +10,7 @@ from typing import Any
 from tightrope import __version__
 from tightrope.answers.ledger import Ledger
 from tightrope.answers.spend import privacy_curve
+from tightrope.audit.claims.counted import is_all_so_far
 from tightrope.audit.claims.judge import Audit, audit
 from tightrope.audit.finding import Finding, How, Scheme, scheme_of
 from tightrope.curve.bracket import Bracket
@@ -113,6 +114,9 @@ def adopt_schedule(facts: Facts, kept: Ledger) -> Facts:
 def state_audit(found: Audit, *, facts: Facts, epsilon: float | None = None) -> Statement:
     """The statement about what was audited; everything wrong with the facts is listed at once."""
     check_parts(found.run)
+    if is_all_so_far(found.run, found.finding):  # a file does not hold how far a sampler has come
+        kept = Finding.from_plain(found.finding.plain())
+        found = audit(kept, found.run, delta=found.delta, relation=found.relation)
     trials = None if facts.trials is None else as_trials(facts.trials)
     found = search_runs(found, trials)
     claimed = choose_claim(found) if epsilon is None else epsilon

@@ -1,6 +1,7 @@
 """The steps that were accounted against batches: recorded ones, those of one pass, those handed out."""
 
 from tightrope.audit.finding import Finding, How, Scheme
+from tightrope.audit.loaders.strategies import RNG_UNSEEN
 from tightrope.audit.loaders.words import count
 from tightrope.setting.run import MOST_STEPS, Run, Step
 
@@ -12,6 +13,7 @@ SOURCES = {
     How.DECLARED: "It is declared that there are",
 }
 ALL_USED = "every batch that was handed out was trained on"
+NEW_RNG = "each batch_iterator is given a new rng"
 LIKE_WATCHED = "all batches are drawn like those that were watched"
 
 
@@ -32,6 +34,11 @@ def count_unseen(run: Run, finding: Finding) -> int:
     return max(run.steps - finding.batch_count, 0)
 
 
+def is_all_so_far(run: Run, finding: Finding) -> bool:
+    """Whether a step was accounted for each batch that was handed out, though a pass would have more."""
+    return run.steps == finding.handed_out and count_missing(run, finding) > 0
+
+
 def run_every_batch(run: Run, finding: Finding) -> Run | None:
     """The run with a step for each batch; None where the mechanism of the missing steps is not known."""
     missing = count_missing(run, finding)
@@ -50,9 +57,18 @@ def tell_condition(run: Run, finding: Finding) -> str:
         return ""
     if count_unseen(run, finding):
         return LIKE_WATCHED
-    if finding.how is not How.INSPECTED or not count_missing(run, finding):
+    if finding.how is not How.INSPECTED:
+        return ""
+    if _uses_more_iterators(run, finding):
+        return NEW_RNG
+    if not count_missing(run, finding) or is_all_so_far(run, finding):
         return ""
     return ALL_USED if _has_handed_out_more(finding) else WHOLE_PASSES
+
+
+def _uses_more_iterators(run: Run, finding: Finding) -> bool:
+    """Whether steps go on with another iterator, whose rng may be the one that drew the batches before."""
+    return RNG_UNSEEN in finding.notes and run.steps > count_batches(finding)
 
 
 def _has_handed_out_more(finding: Finding) -> bool:
@@ -65,10 +81,20 @@ def tell_counts(run: Run, finding: Finding) -> str:
         return ""
     steps, batches = count(run.steps, "step"), count(count_batches(finding), "batch")
     are = "was" if run.steps == 1 else "were"
+    if is_all_so_far(run, finding):
+        return f"As many steps were accounted as batches were handed out, {run.steps:,}."
     if count_missing(run, finding):
-        source = HANDED_OUT if _has_handed_out_more(finding) else SOURCES[finding.how]
-        return f"{source} {batches}, but only {steps} {are} accounted."
+        return f"{_tell_source(finding)} {batches}, but only {steps} {are} accounted."
     if count_unseen(run, finding):
         part = f"The recording shows part of the run only, {batches} of the {steps} that {are} accounted"
         return f"{part}: the others are taken to be drawn alike."
     return ""
+
+
+def _tell_source(finding: Finding) -> str:
+    if _has_handed_out_more(finding):
+        return HANDED_OUT
+    if finding.begun:
+        drawn = "the one that was" if finding.begun == 1 else f"the {finding.begun:,} that were"
+        return f"With {drawn} drawn of the pass before, another pass makes"
+    return SOURCES[finding.how]

@@ -7,9 +7,11 @@ from typing import assert_never
 
 from tightrope.accountants.certified import BY_DEFAULT, Certified, check_certified
 from tightrope.audit.claims.counted import (
+    NEW_RNG,
     count_batches,
     count_missing,
     count_unseen,
+    is_all_so_far,
     run_every_batch,
     tell_condition,
     tell_counts,
@@ -100,6 +102,12 @@ class Audit:
             return (
                 f"If that is true, which nobody checked, epsilon is at most {most}{self._tell_condition()}."
             )
+        if is_all_so_far(self.run, self.finding) and math.isfinite(self.proved.upper):
+            most = round_outwards(self.proved.upper, 4, up=True)
+            pass_more = (
+                f"If the batches that a pass still holds are used, they are {count_batches(self.finding):,}"
+            )
+            return f"{pass_more}, and epsilon is at most {most}."
         if self.finding.sampling is not None and math.isfinite(self.proved.upper):
             proved, claimed = write_brackets([self.proved, self.claimed])
             sure = "" if self.finding.rate_range is None else f", with confidence {CONFIDENCE:g},"
@@ -137,7 +145,7 @@ class Audit:
                 "That is what was accounted, but for the rate, which torch rounds up: "
                 f"state epsilon {round_outwards(self.proved.upper, 9, up=True)}."
             )
-        if self.finding.scheme is Scheme.SHUFFLE:
+        if self.finding.scheme is Scheme.SHUFFLE or NEW_RNG in self.provided:
             return f"That is what was accounted{self._tell_condition()}."
         return "That is what was accounted."
 
@@ -216,6 +224,9 @@ def _bound_every_batch(
         return ProvedBound(epsilon=Bracket(0.0, math.inf), why_not=TWO_WAYS.format(len(samplings)))
     ran = run_every_batch(run, finding)
     bound = prove_bound(ran or run, finding, delta=delta, relation=relation, by=by)
+    if is_all_so_far(run, finding):  # then nothing is certain of those to come
+        so_far = prove_bound(run, finding, delta=delta, relation=relation, by=by)
+        bound = replace(bound, epsilon=Bracket(so_far.epsilon.lower, bound.epsilon.upper))
     condition = tell_condition(run, finding)
     if condition and condition not in bound.provided:
         bound = replace(bound, provided=" and ".join(filter(None, (bound.provided, condition))))

@@ -84,7 +84,7 @@ def _count_begun(finding: Finding, passes: Any) -> Finding:
     if not begun:
         return finding
     note = f"Of the present pass {count(begun, 'batch')} were drawn before: account them with those to come."
-    return replace(add_note(finding, note), batch_count=finding.batch_count + begun)
+    return replace(add_note(finding, note), batch_count=finding.batch_count + begun, begun=begun)
 
 
 def _check_records(records: int | None) -> int:

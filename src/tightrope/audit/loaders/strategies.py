@@ -33,6 +33,10 @@ from tightrope.setting.sampling import (
     WithoutReplacement,
 )
 
+RNG_UNSEEN = (
+    "Cannot be seen: the rng that each batch_iterator is given. With the same seed it yields the same "
+    "batches again."
+)
 PADDING = (
     "A -1 in a padded batch stands for no record: it must reach the gradients as is_padding_example, "
     "which cannot be seen from here."
@@ -51,7 +55,7 @@ def _count_batches(strategy: Any) -> int:
 
 def _tell_iterator(strategy: Any) -> tuple[str, ...]:
     batches = count(_count_batches(strategy), "batch")
-    return (f"One batch_iterator yields {batches}: account as many steps for each.", PADDING)
+    return (f"One batch_iterator yields {batches}: account as many steps for each.", RNG_UNSEEN, PADDING)
 
 
 def _read_cyclic_poisson(strategy: Any, records: int) -> Finding:
@@ -175,7 +179,7 @@ def _find_every_record(strategy: Any, records: int, notes: tuple[str, ...]) -> F
         records=records,
         batch=records,
         batch_count=_count_batches(strategy),
-        notes=notes,
+        notes=tuple(note for note in notes if note != RNG_UNSEEN),  # nothing is drawn
     )
 
 

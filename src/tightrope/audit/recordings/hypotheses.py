@@ -17,7 +17,7 @@ from scipy import special
 from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings import ends, sizes, ties
 from tightrope.audit.recordings.batches import Batches, Whole
-from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, Clue
+from tightrope.audit.recordings.clues import EVENNESS_SHARE, LEVEL, UNEVEN, Clue
 from tightrope.audit.recordings.epochs import EpochCut, count_cuts, find_cuts, log_falling
 from tightrope.audit.recordings.overlaps import (
     CountMoments,
@@ -31,8 +31,6 @@ from tightrope.audit.recordings.overlaps import (
 from tightrope.audit.recordings.size_law import SizeLaw, find_size_law
 from tightrope.numerics.floats import Floats
 
-# weights of this relative standard deviation must be ruled out before draws count as uniform
-UNEVEN = 0.3
 UNCUT = "every cut into epochs that was tried has a record twice within an epoch"
 
 

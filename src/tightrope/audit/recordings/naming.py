@@ -3,14 +3,19 @@
 import math
 from fractions import Fraction
 
-import numpy as np
 from scipy import special
 
 from tightrope.audit.finding import Finding, How, Scheme
 from tightrope.audit.recordings.batches import Batches
-from tightrope.audit.recordings.clues import CROWDED_SHARE, LEVEL, SHARE, SchemeTest
-from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
-from tightrope.audit.recordings.ties import chance_together
+from tightrope.audit.recordings.clues import LEVEL, SchemeTest
+from tightrope.audit.recordings.hypotheses import BatchStatistics
+from tightrope.audit.recordings.passes import cut_into_passes
+from tightrope.audit.recordings.unnoticed import (
+    tell_unnoticed,
+    tell_unnoticed_ends,
+    tell_unnoticed_in_passes,
+    tell_unnoticed_ties,
+)
 from tightrope.numerics.floats import ceil_fraction
 from tightrope.numerics.text import round_outwards
 from tightrope.setting.sampling import BallsInBins, Poisson, WithoutReplacement
@@ -22,6 +27,11 @@ GLOBAL = (
 TESTED_DRAWS = (
     "how often single records come and how many never do, which records come together, what batches share at "
     f"each distance, and whether batches come again. All tests share an error level of {LEVEL:g}."
+)
+TESTED_PASSES = (
+    "whether sizes are too even, too uneven, cut off, in some order, or those of another pass; whether "
+    "records share batches, keep their places, or come too soon or too late after their last visit; what "
+    f"batches share at each distance. All tests share an error level of {LEVEL:g}."
 )
 TESTED_SIZES = "sizes against the whole binomial law, at both ends, for remainders and in their order;"
 
@@ -52,19 +62,23 @@ def name_scheme(stats: BatchStatistics, only: SchemeTest) -> Finding:
         )
         sampling = WithoutReplacement(batch=b, population=n)
         known = {"sampling": sampling, "rate": sampling.rate, "batch": b}
-        notes = (f"Tested: {TESTED_DRAWS}", _tell_unnoticed(batches), _tell_unnoticed_ties(stats))
+        notes = (
+            f"Tested: {TESTED_DRAWS}",
+            tell_unnoticed(batches),
+            tell_unnoticed_ties(stats.shared, stats.count),
+        )
         return make_finding(batches, scheme, sentence, *notes, **known)
     if scheme is Scheme.WITH_REPLACEMENT:
         sentence = f"These batches are drawn with replacement: {stats.repeats_within.saw}."
         share = ceil_fraction(Fraction(1, n))
-        return make_finding(batches, scheme, sentence, _tell_unnoticed(batches), batch=b, share=share)
+        return make_finding(batches, scheme, sentence, tell_unnoticed(batches), batch=b, share=share)
     if scheme is Scheme.WEIGHTED:
         sentence = (
             "Some records come more often than others, as if these batches were drawn with weights: "
             f"{(stats.evenness_with_replacement if stats.within else stats.evenness).saw}."
         )
         return make_finding(batches, scheme, sentence, batch=None if stats.unequal else b)
-    return _name_epochs(batches, only, b)
+    return _name_epochs(stats, only, b)
 
 
 def _name_poisson(stats: BatchStatistics) -> Finding:
@@ -81,14 +95,19 @@ def _name_poisson(stats: BatchStatistics) -> Finding:
     interval = f"with {CONFIDENCE:.1%} confidence between {between}"
     estimated = f"The rate is estimated: {rate:.5g}, {interval}."
     known = {"sampling": Poisson(rate=rate), "rate": rate, "rate_range": (low, high)}
-    unnoticed = (_tell_unnoticed(batches), _tell_unnoticed_ties(stats), _tell_unnoticed_ends(batches))
+    unnoticed = (
+        tell_unnoticed(batches),
+        tell_unnoticed_ties(stats.shared, stats.count),
+        tell_unnoticed_ends(batches),
+    )
     notes = (estimated, f"Tested: {TESTED_SIZES} {TESTED_DRAWS}", *unnoticed)
     return make_finding(batches, Scheme.POISSON, sentence, *notes, **known)
 
 
-def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
+def _name_epochs(stats: BatchStatistics, only: SchemeTest, largest: int) -> Finding:
     """The finding about a scheme in which a record comes once per epoch."""
     assert only.epochs is not None
+    batches = stats.batches
     length, scheme = only.epochs.length, only.scheme
     if scheme is Scheme.FIXED_PARTITION:
         what = "These batches are the same in every epoch" if length else "These batches are not random"
@@ -97,7 +116,7 @@ def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
     # a second epoch in the same order would have been a fixed partition
     reshuffles = True if segment[-1] > segment[0] else None
     unseen = "Whether the next epoch draws a new order was not seen: the recording holds no more than one."
-    notes = () if reshuffles else (unseen,)
+    notes: tuple[str, ...] = () if reshuffles else (unseen,)
     # of an epoch only the last batch may be short
     known: dict[str, object] = {
         "epoch": length,
@@ -117,6 +136,9 @@ def _name_epochs(batches: Batches, only: SchemeTest, largest: int) -> Finding:
     # a recording that begins within a pass holds parts of more passes than its batches fill
     if reshuffles and length and only.epochs.offset % length == 0:
         known["sampling"] = BallsInBins(batches=length)
+    if length:
+        unnoticed = tell_unnoticed_in_passes(cut_into_passes(batches, only.epochs), stats.shared)
+        notes = (*notes, f"Tested: {TESTED_PASSES}", *unnoticed)
     return make_finding(batches, scheme, sentence, *notes, **known)
 
 
@@ -128,39 +150,6 @@ def _tell_probability(log_chance: float) -> str:
     """
     power = math.ceil(max(-300.0, log_chance / math.log(10)))
     return "below 1" if power >= 0 else f"below {10.0**power:g}"
-
-
-def _tell_unnoticed(batches: Batches) -> str:
-    """What may be uneven and still look uniform: mild weights, or one record that comes too often."""
-    rate = batches.total / (batches.count * batches.records)
-    counts = np.arange(batches.count + 1)
-    told = batches.records * special.bdtrc(counts - 1.0, batches.count, rate) < LEVEL * SHARE
-    fewest = int(np.argmax(told)) if told.any() else batches.count
-    times = max(fewest / (batches.count * rate), 1.0)
-    return (
-        f"Weights that vary by {UNEVEN:.0%} or more are ruled out; milder ones, or one record that comes up "
-        f"to {float(round_outwards(times, 2, up=True)):g} times as often as the others, may go unnoticed."
-    )
-
-
-def _tell_unnoticed_ties(stats: BatchStatistics) -> str:
-    """How often two records must have come together to be noticed."""
-    looked_at = stats.shared.records
-    among = f" (looked for {stats.shared.where})" if stats.shared.where else ""
-    times = np.arange(2, stats.count + 1)
-    told = chance_together(times, stats.shared.sizes, looked_at) < LEVEL * SHARE
-    needed = f" if they came fewer than {int(times[np.argmax(told)]):,} times" if told.any() else ""
-    return f"A few records that always come together{among} may go unnoticed{needed}."
-
-
-def _tell_unnoticed_ends(batches: Batches) -> str:
-    """How few sizes a cap or a floor may hold back and go unnoticed: k of them weigh e^-k.
-
-    A factor of a hundred is for the unknown rate, and for any size being the cap.
-    """
-    share = min(1.0, -math.log(LEVEL * CROWDED_SHARE / 100) / batches.count)
-    most = round_outwards(100 * share, 2, up=True)
-    return f"A cap or a floor that at most {most}% of the sizes would lie beyond may go unnoticed."
 
 
 def find_interval(successes: int, trials: int) -> tuple[float, float]:

@@ -42,7 +42,7 @@ def _tell_recurrence(stats: BatchStatistics) -> str:
 
 def _explain_sizes(stats: BatchStatistics, tested: Sequence[SchemeTest]) -> str:
     """What the ends of the sizes say, where they say it surely or nothing says more; else nothing."""
-    if not stats.unequal or stats.within:
+    if not stats.unequal or stats.within or _is_sure(stats.repeats):  # epochs are not Poisson, capped or not
         return ""
     strongest = _clue_against(Scheme.POISSON, tested)
     is_capped, is_padded = (

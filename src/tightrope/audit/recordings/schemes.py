@@ -6,11 +6,13 @@ from itertools import pairwise
 import numpy as np
 
 from tightrope.audit.finding import Scheme
+from tightrope.audit.recordings import bets, bins, ties
 from tightrope.audit.recordings.batches import Batches, Whole, tell_period
-from tightrope.audit.recordings.clues import Clue, SchemeTest, combine, rule_out
+from tightrope.audit.recordings.clues import LEVEL, Clue, SchemeTest, combine, rule_out
 from tightrope.audit.recordings.epochs import EpochCut
 from tightrope.audit.recordings.hypotheses import UNCUT, BatchStatistics
 from tightrope.audit.recordings.overlaps import overlap_moments
+from tightrope.audit.recordings.passes import PassTable, cut_into_passes
 
 
 def weigh_schemes(stats: BatchStatistics) -> list[SchemeTest]:
@@ -77,8 +79,27 @@ def _test_balls_in_bins(stats: BatchStatistics) -> SchemeTest:
     if not fitting:
         return rule_out(Scheme.BALLS_IN_BINS, "epochs without a repeat leave records out")
     best = min(fitting, key=lambda cut: (cut.length is None, cut.log_chance))
-    sizes = [stats.equal_sizes_in(best), stats.dispersion_in(best)]
-    return combine(Scheme.BALLS_IN_BINS, [*sizes, *_list_once_per_epoch(stats, best)], best)
+    clues = [stats.equal_sizes_in(best), stats.dispersion_in(best), *_list_once_per_epoch(stats, best)]
+    found = combine(Scheme.BALLS_IN_BINS, clues, best)
+    if best.length is None or found.p_value < LEVEL:  # no pass to compare with another, or settled already
+        return found
+    passes = cut_into_passes(stats.batches, best)
+    return combine(Scheme.BALLS_IN_BINS, [*clues, *_list_bin_clues(passes, stats.shared)], best)
+
+
+def _list_bin_clues(passes: PassTable, shared: ties.SharedRecords) -> list[Clue]:
+    """Sizes, places, distances and company of records; p-values are exact or bounds."""
+    return [
+        *bins.weigh_ends_of_bins(passes),
+        bets.weigh_recurring_places(passes),
+        bets.weigh_recurring_sizes(passes),
+        bets.weigh_order_in_passes(passes),
+        bets.weigh_ties_in_passes(passes),
+        bets.weigh_distances(passes),
+        bins.weigh_closest_in_passes(passes, shared),
+        ties.weigh_closest_batches(shared),
+        bins.weigh_kept_places(passes),
+    ]
 
 
 def _takes_all(cut: EpochCut, stats: BatchStatistics) -> bool:

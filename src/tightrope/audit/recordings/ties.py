@@ -124,22 +124,30 @@ def weigh_closest_records(shared: SharedRecords) -> Clue:
     How often two given ones do is a sum of independent events of probability b (b-1) / (n (n-1)); above its
     mean it is at most as likely to be large as a binomial count (Hoeffding 1956). There are C(n, 2) pairs.
     """
-    numbers, times = np.unique(shared.list_common(), return_counts=True)
-    if not len(numbers):
+    together = find_closest(shared)
+    if together < 2:
         return Clue(p_value=1.0, saw=shared.tell("no two records came together twice"))
-    most = int(np.argmax(times))
-    together = (1 + math.isqrt(1 + 8 * int(times[most]))) // 2  # C(together, 2) pairs of batches
     p_value = float(chance_together(np.array(together), shared.sizes, shared.records))
     expected = expect_together(shared.sizes, shared.records)
     saw = f"two records came together {together:,} times where {expected:.2g} are expected"
     return Clue(p_value=p_value, saw=shared.tell(saw))
 
 
-def chance_together(times: Whole, sizes: Whole, records: int) -> Floats:
-    """A bound on the probability that any two records come together so often."""
+def find_closest(shared: SharedRecords) -> int:
+    """How often those two records came together that did most often; 1 where none did twice."""
+    _, times = np.unique(shared.list_common(), return_counts=True)
+    most = int(times.max(initial=0))  # C(together, 2) pairs of batches
+    return (1 + math.isqrt(1 + 8 * most)) // 2
+
+
+def chance_together(times: Whole, sizes: Whole, records: int, *, trials: int | None = None) -> Floats:
+    """A bound on the probability that any two records come together so often, in so many trials.
+
+    Each batch is a trial, unless a record comes in one of several only: then these are one.
+    """
     n, expected = float(records), expect_together(sizes, records)
-    rate = min(expected / len(sizes), 1.0)
-    chances = n * (n - 1) / 2 * special.bdtrc(times - 1.0, len(sizes), rate)
+    most = trials or len(sizes)
+    chances = n * (n - 1) / 2 * special.bdtrc(times - 1.0, most, min(expected / most, 1.0))
     return np.where(times < expected + 1, 1.0, np.minimum(chances, 1.0))
 
 

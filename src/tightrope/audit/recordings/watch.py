@@ -11,8 +11,8 @@ import numpy as np
 from tightrope.audit.finding import Finding, HypothesisTest, Scheme
 from tightrope.audit.loaders.words import count as tell
 from tightrope.audit.recordings.batches import Batches, read_batches
-from tightrope.audit.recordings.clues import LARGEST_SHARE, LEVEL, SHARE, SchemeTest
-from tightrope.audit.recordings.hypotheses import UNEVEN, BatchStatistics
+from tightrope.audit.recordings.clues import LARGEST_SHARE, LEVEL, SHARE, UNEVEN, SchemeTest
+from tightrope.audit.recordings.hypotheses import BatchStatistics
 from tightrope.audit.recordings.naming import make_finding, name_scheme
 from tightrope.audit.recordings.reasons import NOUNS, explain_none
 from tightrope.audit.recordings.recording import read_recording

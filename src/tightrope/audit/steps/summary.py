@@ -110,7 +110,8 @@ def apply_steps(finding: Finding, steps: StepsSummary) -> Finding:
     """
     if steps.is_proof:
         # steps that were counted say more than the length of a pass, which may have been broken off
-        return replace(finding, batch_count=None, handed_out=None, notes=(*finding.notes, steps.sentence))
+        notes = (*finding.notes, steps.sentence)
+        return replace(finding, batch_count=None, handed_out=None, begun=0, notes=notes)
     sentence = f"{finding.sentence} {steps.sentence}"
     return Finding(
         scheme=Scheme.UNKNOWN,
