@@ -168,11 +168,18 @@ def test_nothing_costs_nothing_and_what_is_not_private_costs_everything() -> Non
             NonPrivateDpEvent(),
             GaussianDpEvent(0.0),
             PoissonSampledDpEvent(0.1, GaussianDpEvent(0.0)),
-            dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 0.0),
         ):
             spent = accountant().compose(GaussianDpEvent(1.0)).compose(event)
             assert spent.get_epsilon(1e-6) == math.inf
         assert accountant().compose(NonPrivateDpEvent()).get_delta(3.0) == 1
+
+
+@pytest.mark.parametrize("relation", [tr.ADD_OR_REMOVE, tr.SUBSTITUTE])
+def test_without_noise_a_cap_is_refused_in_words(relation: tr.Relation) -> None:
+    """A record that is drawn may be dropped: that of a batch without a cap would be no lower end."""
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(1000, 0.05, 60, 0.0)
+    with pytest.raises(tr.NoTheorem, match="noise 0 with batches of at most 60: how often"):
+        from_dp_event(event, relation, noise=PER_RECORD)
 
 
 @pytest.mark.parametrize("rate", [1 / 3, 0.1, 1e-3, 1e-17, 1.0])

@@ -215,12 +215,11 @@ def _read_noise(release: dp_event.DpEvent, sampling: Sampling, relation: Relatio
 
 
 def _reveal(sampling: Sampling, relation: Relation) -> Step:
-    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is.
-
-    A batch with a cap is taken for one without: a record that is drawn may be dropped, which tells less.
-    """
+    """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
     if isinstance(sampling, TruncatedPoisson):
-        sampling = Poisson(rate=sampling.exact_rate)
+        why = "how often a record that is drawn is kept is not told"
+        remedy = "Epsilon is infinite where {delta} is below that; PoissonSampledDpEvent at this rate is above it."
+        raise NoTheorem(f"noise 0 with batches of at most {sampling.at_most}: {why}", remedy)
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
         missed, drawn = 1 - sampling.exact_rate, sampling.exact_rate
         return Step(Finite(observed=[missed, drawn, 0], alternative=[missed, 0, drawn]), EveryRecord())
