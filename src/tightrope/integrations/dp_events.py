@@ -218,7 +218,9 @@ def _reveal(sampling: Sampling, relation: Relation) -> Step:
     """Without noise a release tells whether the record was drawn and, if exchanged, which one it is."""
     if isinstance(sampling, TruncatedPoisson):
         why = "how often a record that is drawn is kept is not told"
-        remedy = "Epsilon is infinite where {delta} is below that; PoissonSampledDpEvent at this rate is above it."
+        remedy = (
+            "Epsilon is infinite below that {delta}; a PoissonSampledDpEvent at this rate is an upper end."
+        )
         raise NoTheorem(f"noise 0 with batches of at most {sampling.at_most}: {why}", remedy)
     if relation is SUBSTITUTE and isinstance(sampling, Poisson):
         missed, drawn = 1 - sampling.exact_rate, sampling.exact_rate
