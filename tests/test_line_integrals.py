@@ -181,7 +181,8 @@ def test_a_curve_lies_between_the_pairs_made_of_its_dots(width: Fraction) -> Non
 
 def test_pairs_whose_dots_end_early_are_on_their_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where lines take too long, further dots are less close; but little is a loss without end."""
-    monkeypatch.setattr(exchanged_pair, "MOST_WORK", 100_000)
+    monkeypatch.setattr(exchanged_pair, "MOST_WORK", 20_000)
+    monkeypatch.setattr(exchanged_pair, "SPARE_WORK", 0)
     one = one_pass(1.0, 5, kind="exchange")
     dots = exchanged_pair._enclose_dots.__wrapped__(one)
     monkeypatch.setattr(exchanged_pair, "_enclose_dots", lambda _: dots)

@@ -161,6 +161,7 @@ REFUSALS = (
     tr.InvalidSetting("rate", 7, "be in [0, 1]", "Pass a probability.", where="runs.toml, line 3: "),
     UnusableFile("runs.toml", "could not be read: no such file", "Pass a file that exists."),
     UnwrittenFile("curve.png", "could not be written: no space left", "Free some space."),
+    tr.UnwrittenRows("out.csv", "could not be written: no space left", rows=[{"epsilon": 1.0}]),
     SeveralProblems(
         "runs.toml", (tr.InvalidSetting("rate", 7, "be in [0, 1]"), UnusableFile("steps", "is missing"))
     ),
