@@ -4,11 +4,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from flint import acb, arb, ctx
-from mpmath import mp, mpf  # type: ignore[import-untyped]
+from mpmath import MPContext  # type: ignore[import-untyped]
 from scipy.special import log_ndtr
 
 from tightrope.engines.face import EngineDeclines
@@ -21,6 +22,10 @@ from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
+
+mp = MPContext()  # of this file alone: others have more digits
+mp.dps = 20
+mpf = mp.mpf
 
 
 def order_of(noise: float, batches: int, epsilon: float, seen: int | None = None) -> PassOrder:
@@ -56,31 +61,30 @@ def curve_of(noise: float, batches: int, epsilon: float, seen: int | None = None
 
 class TwoDifferences:
     def __init__(self, of: PassOrder, left: float, right: float) -> None:
-        mp.dps = 20
         self.a = mpf(of.separation.numerator) / of.separation.denominator
         self.t = mp.exp(mpf(of.epsilon))
         self.k = (of.allocation.batches - 2) * (self.t - 1)
         self.left, self.right = mpf(left), mpf(right)
 
-    def below(self, z: mpf) -> mpf:
+    def below(self, z: Any) -> Any:
         return mp.erfc(-z / mp.sqrt(2)) / 2
 
-    def at(self, z: mpf) -> mpf:
+    def at(self, z: Any) -> Any:
         return mp.exp(self.a * z - self.a**2 / 2) - self.t * mp.exp(-self.a * z - self.a**2 / 2)
 
-    def find_z(self, d: mpf) -> mpf:
+    def find_z(self, d: Any) -> Any:
         rest = 4 * self.t * mp.exp(-(self.a**2))
         root = mp.sqrt(d * d + rest)
         return mp.log((d + root) / 2 if d >= 0 else rest / (2 * (root - d))) / self.a + self.a / 2
 
-    def small(self, x: mpf, zero: mpf) -> mpf:
+    def small(self, x: Any, zero: Any) -> Any:
         """E(D + x)_+ of one difference that is small, and of mass that counts as 0."""
         a, t, b = self.a, self.t, self.right
         z = min(max(self.find_z(-x), self.left), b)
         kept = self.below(b - a) - self.below(z - a) - t * (self.below(b + a) - self.below(z + a))
         return kept + x * (self.below(b) - self.below(z)) + zero * max(x, 0)
 
-    def integrate(self, zero: mpf) -> mpf:
+    def integrate(self, zero: Any) -> Any:
         b = self.right
         bends = [self.find_z(self.k - y) for y in (self.at(self.left), self.at(b), mpf(0))]
         ends = sorted({b + mpf(i) for i in range(11)} | {z for z in bends if z > b})
