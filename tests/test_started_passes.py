@@ -1,5 +1,6 @@
 """A pass that was only started, of noise too small for the lattices of passes: what bounds it, and why."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -128,3 +129,10 @@ def test_whole_passes_and_a_begun_one_agree_with_finite_pairs_of_both_and_are_cl
 
 def told_by_default(schedule: Schedule, side: Side) -> ComposedCurve:
     return compose_side(schedule, side, 1e-3)
+
+
+@pytest.mark.parametrize("side", [ABOVE, BELOW])
+def test_a_begun_pass_that_is_a_finite_pair_still_loses_nothing_for_certain(side: Side) -> None:
+    """What its pair counts as lost is room for rare losses, and none of the run."""
+    curve = told_by_default(Schedule([(WHOLE, 20), (BEGUN, 1)]), side)
+    assert curve.log_infinite_mass == (-math.inf, -math.inf)

@@ -177,12 +177,8 @@ def _ask_pass(single: Allocation, schedule: Schedule, side: Side, mesh: Mesh) ->
 
 def _compose_several(schedule: Schedule, side: Side, mesh: Mesh) -> ComposedCurve:
     """By transforms where all passes have them; else, or where those decline, between finite pairs."""
-    from tightrope.engines.passes.several_curve import (  # which loads flint
-        SeveralPasses,
-        passes_have_transforms,
-        settle_begun,
-    )
+    from tightrope.engines.passes.several_curve import SeveralPasses, passes_have_transforms  # loads flint
 
     if passes_have_transforms(schedule):
-        return SeveralPasses(settle_begun(schedule, side), side, lambda: compose(schedule, side, mesh))
+        return SeveralPasses(schedule, side, lambda: compose(schedule, side, mesh))
     return compose(schedule, side, mesh)

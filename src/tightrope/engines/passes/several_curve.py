@@ -43,13 +43,17 @@ class SeveralPasses:
         return self._make_others()
 
     @cached_property
+    def _settled(self) -> Schedule:
+        return settle_begun(self.schedule, self.side)
+
+    @cached_property
     def _engine(self) -> ContourEngine:
-        return ContourEngine(self.schedule, MOST_EVALUATIONS)
+        return ContourEngine(self._settled, MOST_EVALUATIONS)
 
     @cached_property
     def _own(self) -> Composition:
         """Of this curve alone: what it keeps to answer sooner, another curve must not see."""
-        return _compose(self.schedule, self._engine)
+        return _compose(self._settled, self._engine)
 
     def _explodes_early(self, log_delta: float) -> bool:
         """Whether no contour tells delta well: few passes of many batches, whose rarest losses are huge.
@@ -76,7 +80,7 @@ class SeveralPasses:
     @property
     def _has_curves(self) -> bool:
         """Whether finite pairs are close, since all passes are whole ones in which a record is exchanged."""
-        return all(_has_curve(pair) for pair, _ in self.schedule if pair.is_pass)
+        return all(_has_curve(pair) for pair, _ in self._settled if pair.is_pass)
 
     @property
     def log_infinite_mass(self) -> tuple[float, float]:
