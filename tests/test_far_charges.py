@@ -3,15 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from flint import acb, arb, ctx
 from mpmath import MPContext  # type: ignore[import-untyped]
-from scipy.special import log_ndtr
 
+from far_orders import log_alone, order_of
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.lines import far, far_plan
 from tightrope.engines.lines.far import FarCurve, JumpCells, SmallSums, enclose_far
@@ -20,22 +19,10 @@ from tightrope.engines.lines.line import enclose_curve
 from tightrope.engines.lines.plan import LinePlan, Panel, PassOrder
 from tightrope.numerics.balls import ball
 from tightrope.numerics.floats import Floats
-from tightrope.pairs.allocation import Allocation
-from tightrope.pairs.shift_pair import ShiftPair
 
 mp = MPContext()  # of this file alone: others have more digits
 mp.dps = 20
 mpf = mp.mpf
-
-
-def order_of(noise: float, batches: int, epsilon: float, seen: int | None = None) -> PassOrder:
-    step = ShiftPair.of_normals(1 / Fraction(str(noise)))
-    return PassOrder(Allocation(step, batches, seen or batches, is_exchanged=True), epsilon)
-
-
-def log_alone(of: PassOrder) -> float:
-    a = float(of.separation)
-    return float(log_ndtr(a / 2 - (of.epsilon + math.log(of.allocation.batches)) / a))
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import acb, arb, ctx
-from scipy.special import log_ndtr
 
 import tightrope as tr
+from far_orders import log_alone, order_of
 from tightrope.engines.face import EngineDeclines
 from tightrope.engines.lines import far_plan
 from tightrope.engines.lines.far import FarCurve, FarLines, SmallSums, enclose_far
@@ -24,17 +24,6 @@ from tightrope.numerics.balls import ball
 from tightrope.numerics.ulps import ndtr_rel_error
 from tightrope.pairs.allocation import Allocation
 from tightrope.pairs.shift_pair import ShiftPair
-
-
-def order_of(noise: float, batches: int, epsilon: float, seen: int | None = None) -> PassOrder:
-    step = ShiftPair.of_normals(1 / Fraction(str(noise)))
-    return PassOrder(Allocation(step, batches, seen or batches, is_exchanged=True), epsilon)
-
-
-def log_alone(of: PassOrder) -> float:
-    """About ln of the curve, where one batch alone decides."""
-    a = float(of.separation)
-    return float(log_ndtr(a / 2 - (of.epsilon + math.log(of.allocation.batches)) / a))
 
 
 @pytest.fixture(autouse=True)
